@@ -326,6 +326,7 @@ def lines(found: Calibration) -> list[str]:
     text += ["", *table(rows)]
     text += [f"{e.name}: {e.reason}" for e in found.estimates if e.reason]
     text += [f"{name.replace('_', ' ')}: {value:.4g}" for name, value in sorted(found.figures.items())]
+    text += [f"assumed: {assumption}" for assumption in found.assumptions]
     text += [f"warning: {warning}" for warning in found.warnings]
     return [*text, ""]
 

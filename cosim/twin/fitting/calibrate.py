@@ -38,6 +38,8 @@ _WEAK = 0.3  # changes below this many deviations over seeds cannot be told from
 DRAWS = 200  # of the posterior that an answer keeps
 _TOLD = 4  # figures that the model does not make, at most
 _OFF = 1.4  # deviations of measured means from predicted ones, root mean square, that chance does not explain
+_APART = 3.0  # deviations, by which search and posterior disagree
+_MATTERS = 0.05  # of a value: what a model is off by that a reader should know
 _WIDEST = 3.0  # times, of draws
 _WRONG, _AT_MOST = 4.0, 10.0  # times, of intervals under a model that is told to lack a cause
 _BENT = 0.35  # times the root of the number of values, of intervals under a law that these do not follow
@@ -352,17 +354,31 @@ class _Session:
         return None
 
     def _center(self, found: Posterior) -> bool:
-        """Take the posterior's middle where its misfit is not worse than the best by more than chance, and say so."""
+        """Take the posterior's middle where its misfit is not worse than the best by more than chance, and say so.
+
+        The best is that of these data alone, so any other point is worse with them. Where the model makes the data, the
+        middle is taken as well if it is not farther from them than its own runs are from one another.
+        """
         if self.problem.deterministic:
             return True
-        both = np.stack([self.best[self.runs.searched], found.middle])
-        losses = self._by_seed(both, self._seeds[32 : 32 + 2 * self.replicates])
+        seeds = self._seeds[32 : 32 + 2 * self.replicates]
+        losses = self._by_seed(np.stack([self.best[self.runs.searched], found.middle]), seeds)
         worse = losses[1] - losses[0]
-        if worse.mean() <= max(2.0 * worse.std(ddof=1) / math.sqrt(len(worse)), 0.02 * losses[0].mean()):
+        of_runs = self._among_runs(found.middle, seeds) if found.widened <= 1.0 else 0.0
+        chance = max(2.0 * worse.std(ddof=1) / math.sqrt(len(worse)), 0.02 * losses[0].mean())
+        if worse.mean() <= chance or losses[1].mean() <= of_runs:
             self.best, self.loss = self.runs.whole(found.middle[None])[0], float(losses[1].mean())
             self.runs.rest = self.best.copy()
             return True
         return False
+
+    def _among_runs(self, at: Floats, seeds: list[int]) -> float:
+        """The misfit of runs at a point (d searched) with one another that hardly any exceeds."""
+        values = self.space.values(self.runs.whole(at[None]))
+        runs = [self.case.simulate(values, seed) for seed in seeds]
+        self.runs.count += len(runs)
+        among = self.misfit.among(runs)
+        return float(among.mean() + _APART * among.std(ddof=1))
 
     def _note(self, found: Posterior, names: list[str]) -> None:
         low, high = found.interval()
@@ -379,9 +395,9 @@ class _Session:
         for name, a, b in zip(names, lows[0][self.runs.searched], highs[0][self.runs.searched], strict=True):
             self.intervals[name] = float(a), float(b)
         self.figures["widened"] = found.widened
-        if found.widened > 1.0:
+        if found.widened > 1.0 and found.off > _MATTERS:
             self.warnings.append(
-                "the model does not reproduce the data within its noise; "
+                f"the model does not reproduce the data within its noise, by {found.off:.0%} of a value; "
                 f"intervals are {found.widened:.2g} times as wide"
             )
 
@@ -477,12 +493,14 @@ class _Session:
         for k in range(len(self.space)):
             if self.best[k] == self.start_units[k]:
                 both[1, k] = both[0, k]  # exactly as declared, not by way of the cube
-        fit, runs = before_and_after(self.case, both, seeds, "fit")
+        fit, less, runs = before_and_after(self.case, both, seeds, "fit")
         self.runs.count += runs
+        worse = {"the fit": fit} if less else {}
         held: Judgement | None = None
         if self.problem.held_back is not None:
-            held, runs = before_and_after(self.problem.held_back, both, seeds, "held back")
+            held, less, runs = before_and_after(self.problem.held_back, both, seeds, "held back")
             self.runs.count += runs
+            worse |= {"the data held back": held} if less else {}
         estimates = tuple(self._estimate(k, both) for k in range(len(self.space)))
         self.figures["misfit_after"] = self.loss
         self._told()
@@ -497,7 +515,7 @@ class _Session:
             wall_seconds=time.monotonic() - self._wall,
             seed=self.seed,
             stopped=self.stopped,
-            warnings=(*self.warnings, *complaints(self.space, self.best, estimates, fit, held)),
+            warnings=(*self.warnings, *complaints(self.space, self.best, estimates, worse, held is not None)),
             assumptions=self.problem.assumptions,
             sources=self.problem.sources,
             figures=dict(self.figures),

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from cosim.twin.calibration import Estimate, Gap, Judgement
-from cosim.twin.fitting.misfit import ALL, gaps
+from cosim.twin.fitting.misfit import ALL, Misfit, farther, gaps
 from cosim.twin.problem import Case, Floats
 from cosim.twin.space import Space
 
 _WIDE = 0.8  # of the bounds: an interval that says no more than they do
 _EDGE = 0.01  # of the bounds: a value that lies at one
+_BEYOND = 3.0  # deviations, by which values agree less than others
 
 
-def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) -> tuple[Judgement, int]:
-    """The gaps of the two points `both` (2, d) in values, under the same seeds, and the runs it took."""
+def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) -> tuple[Judgement, bool, int]:
+    """The gaps of the two points `both` (2, d) in values, under the same seeds.
+
+    And whether the second is farther from what was measured by more than chance makes it, and the runs it took.
+    """
     told = [case.simulate(both, seed) for seed in seeds]
 
     def rows(point: int) -> dict[str, Floats]:
@@ -31,7 +35,13 @@ def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) 
         return found
 
     judged = Judgement(case.name or part, gaps(case.observed, rows(0)), gaps(case.observed, rows(1)))
-    return judged, 2 * len(seeds)
+    worse = False
+    if any(signal.weight > 0.0 for signal in case.observed.values()):
+        misfit = Misfit(case.observed)
+        first, second = np.moveaxis(np.stack([misfit.left_out(one) for one in told]), 1, 0)
+        by, chance = farther(first, second)
+        worse = by > _BEYOND * chance
+    return judged, worse, 2 * len(seeds)
 
 
 def summed(told: Sequence[Gap]) -> Gap:
@@ -40,20 +50,19 @@ def summed(told: Sequence[Gap]) -> Gap:
 
 
 def complaints(
-    space: Space, units: Floats, estimates: Sequence[Estimate], fit: Judgement, held_back: Judgement | None
+    space: Space, units: Floats, estimates: Sequence[Estimate], worse: Mapping[str, Judgement], held_back: bool
 ) -> tuple[str, ...]:
-    """What a reader should know before the values are used."""
+    """What a reader should know before the values are used.
+
+    `worse` are parts of the data, as a sentence names them, that the values agree less with than those before, by
+    more than chance.
+    """
     told: list[str] = []
-    for judged, what in ((fit, "the fit"), (held_back, "the data held back")):
-        if judged is None:
-            continue
+    for what, judged in worse.items():
         before, after = summed(judged.before), summed(judged.after)
-        # Within the distance of one half of the data to the other neither is better.
-        chance = after.floor if np.isfinite(after.floor) else 0.0
-        worse = after.w1 > before.w1 * 1.001 and after.w1 > chance
-        if worse and (np.isnan(after.nrmse) or after.nrmse > before.nrmse):
+        if after.w1 > before.w1 * 1.001 and (np.isnan(after.nrmse) or after.nrmse > before.nrmse):
             told.append(f"the values agree less with {what} than those before: W1 {after.w1:.3g}, was {before.w1:.3g}")
-    if held_back is None:
+    if not held_back:
         told.append("no data were held back: how the values do elsewhere is not known")
     for k, (p, estimate) in enumerate(zip(space.parameters, estimates, strict=True)):
         if estimate.verdict == "no effect":

@@ -11,10 +11,11 @@ half of the measurement to the other, below which no model can be told to be bet
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.twin.calibration import Gap
@@ -23,6 +24,7 @@ from cosim.twin.problem import Floats, MeasuredSignal, Observed
 
 Distance = Literal["w1", "energy"]
 ALL = "all"  # the row of `gaps` that sums up
+BLOCKS = 10  # of the measured values, that are left out in turn
 
 
 class Misfit:
@@ -44,7 +46,6 @@ class Misfit:
             _check(name, signal)
         self._total = sum(signal.weight for signal in self._signals.values())
         self._kept = {name: np.isfinite(signal.values) for name, signal in self._signals.items()}
-        self._values = {name: s.values[self._kept[name]] for name, s in self._signals.items()}
 
     def losses(self, simulated: Mapping[str, Floats]) -> Floats:
         """(n,) weighted mean misfit of each row of `simulated` (signal -> (n, m)).
@@ -52,17 +53,48 @@ class Misfit:
         Infinite for a row that holds NaN or infinity where something was measured. Raises
         `ScenarioError` when a signal is missing or a paired one has another number of values.
         """
+        return self._losses(simulated, self._kept)
+
+    def left_out(self, simulated: Mapping[str, Floats]) -> Floats:
+        """(n, 1 + BLOCKS) `losses`, and what they are without each tenth of the measured values, in order of time.
+
+        A sum over blocks of how they differ tells what chance the measurement has, also where values that follow one
+        another hang together (delete-a-group jackknife: J. Shao, D. Tu, The Jackknife and Bootstrap, 1995, 2.3 and 9).
+        """
+        blocks = {name: _blocked(signal) for name, signal in self._signals.items()}
+        parts = [self._kept, *({name: kept[k] for name, kept in blocks.items()} for k in range(BLOCKS))]
+        return np.stack([self._losses(simulated, kept) for kept in parts], axis=1)
+
+    def among(self, runs: Sequence[Mapping[str, Floats]]) -> Floats:
+        """(runs,) mean misfit of each simulated run (signal -> (1, m)) with the others, as if it were the measurement."""
+        kept = dict(self._kept)
+        found = np.zeros(len(runs))
+        for k, one in enumerate(runs):
+            for name, signal in self._signals.items():
+                row = np.asarray(one[name], np.float64)[0]
+                if not signal.paired:
+                    kept[name] = np.isfinite(row)
+                if not kept[name].any():
+                    return np.full(len(runs), np.nan)
+                others = [_rows(name, signal, other) for other in runs if other is not one]
+                part = [self._loss(signal, rows, kept[name], row)[0] for rows in others]
+                found[k] += signal.weight / self._total * float(np.mean(part))
+        return found
+
+    def _losses(self, simulated: Mapping[str, Floats], kept: Mapping[str, NDArray[np.bool_]]) -> Floats:
         total: Floats | float = 0.0
         for name, signal in self._signals.items():
             rows = _rows(name, signal, simulated)
-            total = total + signal.weight / self._total * self._loss(name, signal, rows)
+            total = total + signal.weight / self._total * self._loss(signal, rows, kept[name])
         return np.asarray(total, np.float64)
 
-    def _loss(self, name: str, signal: MeasuredSignal, rows: Floats) -> Floats:
-        real, span = self._values[name], signal.span
+    def _loss(
+        self, signal: MeasuredSignal, rows: Floats, kept: NDArray[np.bool_], known: Floats | None = None
+    ) -> Floats:
+        real, span = (signal.values if known is None else known)[kept], signal.span
         if signal.paired:
             with np.errstate(invalid="ignore", over="ignore"):
-                squares = ((np.compress(self._kept[name], rows, axis=1) - real) / span) ** 2
+                squares = ((np.compress(kept, rows, axis=1) - real) / span) ** 2
             loss = np.sqrt(squares.mean(axis=1))
             return np.where(np.isfinite(loss), loss, np.inf)
         if self.distance == "energy":
@@ -81,9 +113,36 @@ class Misfit:
                 message = f"signal '{name}' is not paired, so it has no residuals"
                 raise ScenarioError(Problem(message, "calibrate", hint="use a search by losses, such as cma-es"))
             rows = _rows(name, signal, simulated)
-            scale = np.sqrt(signal.weight / self._total / len(self._values[name])) / signal.span
-            parts.append((np.compress(self._kept[name], rows, axis=1) - self._values[name]) * scale)
+            kept = self._kept[name]
+            scale = np.sqrt(signal.weight / self._total / np.count_nonzero(kept)) / signal.span
+            parts.append((np.compress(kept, rows, axis=1) - signal.values[kept]) * scale)
         return np.concatenate(parts, axis=1)
+
+
+def _blocked(signal: MeasuredSignal) -> NDArray[np.bool_]:
+    """(BLOCKS, m) the measured values without one block each; all of them where a block would leave none."""
+    finite = np.isfinite(signal.values)
+    order = np.arange(len(signal.values)) if signal.times is None else np.argsort(signal.times, kind="stable")
+    kept = np.tile(finite, (BLOCKS, 1))
+    for row, block in zip(kept, np.array_split(order[finite[order]], BLOCKS), strict=True):
+        if len(block) < np.count_nonzero(finite):
+            row[block] = False
+    return kept
+
+
+def farther(first: Floats, second: Floats) -> tuple[float, float]:
+    """By how much the second of two points is farther from the measurement than the first, and the deviation of that.
+
+    Both are (seeds, 1 + BLOCKS), `Misfit.left_out` under the same seeds. The deviation is that of a measurement of
+    finite length and of simulations; of a single simulation it is taken to be the measurement's, as it is as long.
+    """
+    with np.errstate(invalid="ignore"):
+        rows = second - first
+    means = rows.mean(axis=0)
+    left = means[1:]
+    measured = (len(left) - 1) / len(left) * float(((left - left.mean()) ** 2).sum())
+    simulated = float(rows[:, 0].var(ddof=1)) / len(rows) if len(rows) > 1 else measured
+    return float(means[0]), float(np.sqrt(measured + simulated))
 
 
 def noise_floor(

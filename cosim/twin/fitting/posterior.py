@@ -25,12 +25,13 @@ class Posterior:
     """Samples of the searched parameters.
 
     `widened` is the factor by which intervals were widened because the model does not reproduce the
-    data within its noise, 1 where it does.
+    data within its noise, 1 where it does, and `off` by what share of a value it is then off, beyond chance.
     """
 
     units: Floats  # (n, d)
     method: str  # laplace, importance sampling, synthetic likelihood
     widened: float = 1.0
+    off: float = 0.0
 
     @property
     def covariance(self) -> Floats:

@@ -24,6 +24,9 @@ from cosim.twin.fitting.posterior import Posterior
 from cosim.twin.search.cma import reflect
 from cosim.twin.search.meter import Floats
 
+_EXACT = 1e-3  # of a value, to which no model is right: responses of a server of constant speed are exactly alike
+_RARE = 0.995  # of the runs are nearer to their mean
+_CHANCE = 2.0  # deviations of a summary
 # (points (n, d), number of the first run) -> summaries (n, k), every row under a seed of its own
 Draw = Callable[[Floats, int], Floats]
 LogPrior = Callable[[Floats], Floats]
@@ -87,7 +90,7 @@ class Emulator:
         mean = _solve(features, summaries)
         left = summaries - features @ mean
         freedom = max(len(left) - features.shape[1], 1)
-        covariance = left.T @ left / freedom + extra
+        covariance = left.T @ left / freedom + extra + _EXACT**2 * np.eye(left.shape[1])
         scale = np.sqrt(np.maximum(np.diag(covariance), 1e-18))
         correlation = 0.98 * (covariance / np.outer(scale, scale)) + 0.02 * np.eye(len(scale))
         values, axes = np.linalg.eigh(correlation)
@@ -102,10 +105,20 @@ class Emulator:
         self._log_scale = self._scales(region.features(points[kept], False), left, d)
         spread = np.exp(0.5 * region.features(points[kept], False) @ self._log_scale)
         noise = (left / spread).T @ (left / spread) / freedom
+        extra = extra + _EXACT**2 * np.eye(len(extra))
         noise = noise + self._kept.T @ extra @ self._kept + 1e-9 * np.eye(len(noise))
         self._root = np.linalg.inv(np.linalg.cholesky(noise))
-        self._all = mean, observed
-        self.unexplained = self._distance(points[kept], features)
+        freedom = max(len(scale) - d, 1)
+        made = ((summaries - features @ mean) @ self._whiten) ** 2
+        self._usual = float(np.quantile(made.sum(axis=1), _RARE)) / freedom
+        off = observed - features @ mean
+        distances = ((off @ self._whiten) ** 2).sum(axis=1)
+        nearest = int(np.argmin(distances))
+        self.unexplained = float(distances[nearest]) / freedom  # squared distance from any mean, over the expected one
+        # Summaries are asinh of ten times a value over the usual one (`Summaries`); small ones count as the usual one.
+        beyond = np.sign(off[nearest]) * np.maximum(np.abs(off[nearest]) - _CHANCE * scale, 0.0)
+        made_there = np.sinh(observed - beyond)
+        self.off = float(np.max(np.abs(np.sinh(observed) - made_there) / np.maximum(np.abs(made_there), 10.0)))
 
     @staticmethod
     def _scales(features: Floats, left: Floats, d: int) -> Floats:
@@ -119,18 +132,14 @@ class Emulator:
         found[0] -= made.mean(axis=0)
         return found
 
-    def _distance(self, points: Floats, features: Floats) -> float:
-        """Least squared distance of the measurement from any mean, over what is expected of it."""
-        mean, observed = self._all
-        white = (observed - features @ mean) @ self._whiten
-        freedom = max(white.shape[1] - points.shape[1], 1)
-        return float(np.min((white**2).sum(axis=1))) / float(freedom)
-
     @property
     def doubtful(self) -> float:
-        """Above this, `unexplained` is more than chance: three deviations of chi squared."""
+        """Above this, `unexplained` is more than chance: three deviations of chi squared, or what runs hardly ever are.
+
+        Summaries are not normal where many values are alike, as responses of a server of constant speed.
+        """
         freedom = max(len(self._whiten) - len(self.region.low), 1)
-        return 1.0 + 3.0 * math.sqrt(2.0 / freedom) + 3.0 / freedom
+        return max(1.0 + 3.0 * math.sqrt(2.0 / freedom) + 3.0 / freedom, self._usual)
 
     def log_likelihood(self, points: Floats, widened: float = 1.0) -> Floats:
         """(n,) of the measurement at points of the region, -inf outside; deviations are `widened` times as large."""
@@ -213,7 +222,7 @@ def synthetic(
     points = sample(first) if sample is not None else random.random((first, d))
     summaries = draw(points, 0)
     region = _first_region(points, summaries, observed, start)
-    made, widened = points, 1.0
+    made, widened, off = points, 1.0, 0.0
     for turn in range(1, rounds):
         some = region.draw(first if turn == 1 else first // 2, random)
         if len(some) < first:  # the rest where the posterior is, a little wider
@@ -229,10 +238,11 @@ def synthetic(
         emulator = Emulator(region, points[usable], summaries[usable], observed, extra)
         ratio = emulator.unexplained
         widened = math.sqrt(ratio) if ratio > emulator.doubtful else 1.0
+        off = emulator.off if widened > 1.0 else 0.0
         made = _sample(emulator, points[usable], believed, widened, random, count)
         if turn < rounds - 1:
             region = _around(made, region)
-    return Posterior(made, "synthetic likelihood", widened)
+    return Posterior(made, "synthetic likelihood", widened, off)
 
 
 def _first_region(points: Floats, summaries: Floats, observed: Floats, start: Floats) -> _Region:

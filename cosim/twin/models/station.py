@@ -221,7 +221,7 @@ class _Figures:
         names = ["service", "spread", "latency"]
         names += ["contention"] * (station.contention > 0.0) + ["slow_share", "slow_times"] * (station.slow_share > 0.0)
         ends = {
-            "service": (0.05 * self._lone, 8.0 * self._lone), "spread": (0.02, 2.5),
+            "service": (0.05 * self._lone, 8.0 * self._lone), "spread": (0.002, 2.5),
             "latency": (1e-4 * self._lone, _WAY * self._lone), "contention": (0.01, 2.0), "slow_share": (0.01, 0.6),
             "slow_times": (1.3, 50.0),
         }  # fmt: skip

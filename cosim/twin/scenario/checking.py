@@ -8,6 +8,7 @@ nodes that agree better crosswise have each other's names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from cosim.scenario.calibrate import SPACING
 from cosim.twin.fitting.distances import wasserstein
 from cosim.twin.problem import Floats
 from cosim.twin.scenario.recording import Pairs, RecordingReader
+from cosim.twin.telemetry.hygiene import share_of
 from cosim.twin.telemetry.quantities import Pairing
 
 Simulator = Callable[[Floats, int, Pairs], dict[str, Floats]]
@@ -35,6 +37,8 @@ _STEPS = {
 }
 _STILL = 0.02  # of the mean: a simulated node that moves by more than this at every point of the bounds
 _CROSSED = 0.6  # of the distance as named: two nodes agree better crosswise
+_OTHER_WORK = 0.05  # of a node's time, that the scenario may lack
+_BUSY = re.compile("util|cpu|load|usage|busy")  # in the names of columns with the share of time that a node works
 
 
 def check(
@@ -137,6 +141,44 @@ def still(recording: RecordingReader, pairs: Pairs, simulated: Mapping[str, Floa
                     f"{name} of {recording.nodes.name(node)}: always {values[0]:g}, and in the simulation it moves by "
                     f"{np.median(moving):.0%}; the node is left out on both sides"
                 )
+    return tuple(told)
+
+
+def loads(recording: RecordingReader) -> Pairs:
+    """The measured load of every node of signals of hosts, as a share, opposite the simulated utilisation.
+
+    Only of columns whose names and values say that it is one.
+    """
+    found = {}
+    for name, one in recording.series.items():
+        column = recording.block.observed[name].load or ""
+        if one.loads is None or one.quantity.table != "host" or len(one.nodes) > 24 or not _BUSY.search(column.lower()):
+            continue
+        whole = share_of(one.loads)
+        for k in one.nodes if whole is not None else ():
+            mine, quantity = one.rows.nodes == k, replace(one.quantity, column="utilisation", nodes=(k,))
+            rows = replace(one.rows.only(mine), values=one.loads[mine] / whole)
+            if np.isfinite(rows.values).any():
+                found[f"{name}\2{k}"] = quantity, Pairing(quantity, rows, paired=False)
+    return found
+
+
+def other_loads(recording: RecordingReader, pairs: Pairs, simulated: Mapping[str, Floats]) -> tuple[str, ...]:
+    """Nodes whose measured load (see `loads`) is far from all that the scenario makes within the bounds."""
+    told = []
+    for label, (_, pairing) in pairs.items():
+        name, _, number = label.partition("\2")
+        rows = simulated[label][np.isfinite(simulated[label]).all(axis=1)]
+        if not len(rows):
+            continue
+        measured, made = float(np.nanmean(pairing.measured.values)), rows.mean(axis=1)
+        low, high = float(made.min()), float(made.max())
+        if measured > _BEYOND * high + _OTHER_WORK or _BEYOND * measured + _OTHER_WORK < low:
+            told.append(
+                f"{name} of {recording.nodes.name(int(number))}: its load is {measured:.2%} on the average, and the "
+                f"scenario makes {low:.0%} to {high:.0%} within the bounds: percent or a fraction, the load of one "
+                "core or of another node, or work that the scenario lacks"
+            )
     return tuple(told)
 
 

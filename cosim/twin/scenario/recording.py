@@ -20,7 +20,7 @@ from cosim.scenario.load import Loaded
 from cosim.tables.table import Table
 from cosim.twin.problem import Floats, MeasuredSignal
 from cosim.twin.scenario.replay import WHOLE, Span, Tasks, tasks_of_run, tasks_of_table
-from cosim.twin.telemetry.hygiene import Finding, examine, told
+from cosim.twin.telemetry.hygiene import Finding, examine, share_of, told
 from cosim.twin.telemetry.measured import Columns, origins, recorded, run_table, table_rows, unit_of
 from cosim.twin.telemetry.quantities import Codes, Pairing, Quantity, Rows, spacings
 from cosim.twin.telemetry.tables import read
@@ -83,6 +83,7 @@ class RecordingReader:
         self.workloads = Codes(list(loaded.scenario.workloads))
         self.sources: list[str] = []
         self.warnings: list[str] = []
+        self.assumptions: list[str] = []
         self._origin: dict[str, Literal["measured", "modelled"]] = {}
         self._unpaired: set[str] = set()
         self._findings: dict[str, list[Finding]] = {}
@@ -252,6 +253,8 @@ class RecordingReader:
         signal = self._signal(name, rows, one.timed)
         label = self.label(name)
         loads = {label: one.loads} if one.loads is not None else None
+        if one.loads is not None and share_of(one.loads) == 100.0:
+            self.assumptions.append(f"{label}: its load goes up to {np.nanmax(one.loads):.4g} and is a percentage")
         cleaned, findings = examine({label: signal}, loads=loads)
         about_node = {"lying node", "no values", "constant"}
         kept_findings = [f for f in findings if one.from_file or f.kind in about_node]

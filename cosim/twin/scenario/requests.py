@@ -37,6 +37,7 @@ _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _LEAST = 40  # requests of a table
 _LATENCY = 0.0001  # s, the least that is written: a delay on a log scale is above 0
 _STEP = 1.0  # s of the simulation
+_RUNS = 6000  # of the calibration: two values need no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,7 @@ workloads:
 calibrate:
   recordings:
 {recordings}
+  budget: {{runs: {_RUNS}}}
   replay: {{sizes: [], time: {came}{units}}}
   observed:
     response: {{signal: task.response, {between}}}

@@ -127,7 +127,10 @@ def study(
         cases.get("held-back"),
         deterministic=paired and block.replay is not None and all(one.kind == "real" for one in free),
         cost=sum(side.cost for side in sides),
-        assumptions=_assumptions(loaded, "; ".join(dict.fromkeys(side.how for side in sides))),
+        assumptions=(
+            *_assumptions(loaded, "; ".join(dict.fromkeys(side.how for side in sides))),
+            *(line for one in recordings for line in one.assumptions),
+        ),
         sources=tuple(line for one in recordings for line in one.sources),
         warnings=tuple(dict.fromkeys([*_copies(recordings), *(line for one in recordings for line in one.warnings)])),
     )
@@ -269,10 +272,12 @@ class _Side:
         some = checking.points(lambda n: self._space.sample(n, random), self._space.units(start)[0], _POINTS)
         values = self._space.values(some)
         alone, courses = checking.by_node(self.recording), handling.courses(self.recording)
+        busy = checking.loads(self.recording)
         if alone or courses:
-            told = self.simulator(values, 1, {**alone, **courses})
+            told = self.simulator(values, 1, {**alone, **courses, **busy})
             self.recording.warnings += checking.still(self.recording, alone, told)
             self.recording.warnings += checking.crossed(self.recording, alone, told)
+            self.recording.warnings += checking.other_loads(self.recording, busy, told)
             for name, kinds in handling.usual(courses, told).items():
                 self.recording.excuse(name, kinds)
             self.recording.warnings += handling.signs(self.recording, courses, told)
@@ -298,11 +303,12 @@ class _Side:
                 if block.observed[declared].paired is None:
                     self.recording.unpair(declared)
                     text = "tasks are replayed, but what they take is drawn by chance; distributions are compared"
+                    lines = self.recording.assumptions
                 else:
                     text = "paired, but drawn by chance in the simulation: fitted values are bent towards less spread"
-                line = f"{name}: {text}"
-                if line not in self.recording.warnings:
-                    self.recording.warnings.append(line)
+                    lines = self.recording.warnings
+                if (line := f"{name}: {text}") not in lines:
+                    lines.append(line)
 
     def course(self, part: str, values: Floats, seed: int) -> Mapping[str, Floats]:
         """Signal -> (n, m) values in order of time; NaN fills up what is not there."""

@@ -23,7 +23,7 @@ from cosim.twin.problem import CalibrationProblem as Task
 from cosim.twin.problem import Floats, MeasuredSignal, Observed
 from cosim.twin.telemetry.lag import correlation, lag
 from cosim.twin.telemetry.outliers import far, robust, spikes
-from cosim.twin.telemetry.timing import apart, gaps, regular, runs, sampled, speeds
+from cosim.twin.telemetry.timing import apart, gaps, holes, regular, runs, sampled, speeds
 
 Kind = Literal[
     "few rows", "missing values", "impossible values", "outliers", "constant", "stuck", "lying node", "no values",
@@ -92,6 +92,12 @@ def bounds(unit: str) -> tuple[float, float]:
             low = -math.inf if dimension in _SIGNED else 0.0
             return low, 1.0 / known[unit] if dimension == "fraction" else math.inf
     return -math.inf, math.inf
+
+
+def share_of(load: Floats) -> float | None:
+    """What a node's load (m,) is a share of: 1, 100 where it is a percentage, None where it is no share."""
+    top = float(np.nanmax(load)) if np.isfinite(load).any() else np.nan
+    return 1.0 if top <= 1.01 else 100.0 if _PERCENT < top <= 101.0 else None
 
 
 def examine(
@@ -351,7 +357,11 @@ class _Examined:
         if len(levels) <= 4 and counts.max() < 0.9 * len(values):
             shown = ", ".join(f"{level:g}" for level in levels)
             self._tell("steps", node, f"has no other values than {shown}: rounded, or states of a machine", len(values))
-        elif counts[-1] >= max(5, 0.02 * len(values)) and counts[-1] > 5 * np.median(counts) and len(levels) > 10:
+        elif (
+            len(levels) > 10
+            and counts[-1] > 5 * np.median(counts)
+            and (counts[-1] >= max(5, 0.02 * len(values)) or counts[-1] > max(4, 3 * counts[:-1].max()))
+        ):
             message = f"{counts[-1]} values are exactly the largest one, {levels[-1]:g}: a limit or a time-out cut them"
             self._tell("limit", node, message, int(counts[-1]))
 
@@ -360,6 +370,9 @@ class _Examined:
         if found is not None:
             message = f"{_count(found.number, 'gap')} in time, the longest {found.longest:g} s; "
             self._tell("gap", node, f"{message}{found.share:.1%} of the period is missing", found.number)
+        elif self.signal.times is not None and (missing := holes(self.signal.times[rows])):
+            message = f"{missing} of {len(rows) + missing} rows are missing, one or a few at a time"
+            self._tell("gap", node, f"{message}: lost, or those of idle times were left out?", missing)
         if self.signal.times is not None and regular(self.signal.times[rows]):
             steps = np.diff(self.signal.times[rows])
             again = int(((steps > 0.0) & (steps < 0.5 * np.median(steps)) & (np.diff(self.values[rows]) == 0.0)).sum())

@@ -14,6 +14,7 @@ Mask = NDArray[np.bool_]
 _STEPS = 20  # of a sampler, that tell how fast its clock goes
 _SPEED = 0.002, 0.05  # by which clocks differ: below it is no matter, above it rows are sampled less often
 _OF_BATCHES = 0.05  # share of the steps that are much wider than the others, where rows come in batches
+_LOST = 0.05  # share of the rows
 _RANDOM = 10.0  # times as wide a step is needed of arrivals at random
 
 
@@ -76,6 +77,18 @@ def gaps(times: Floats, factor: float) -> Gaps | None:
         return None
     share = float((steps[wide] - usual).sum() / (different[-1] - different[0]))
     return Gaps(int(wide.sum()), float(steps.max()), share)
+
+
+def holes(times: Floats) -> int:
+    """How many rows of a sampler are missing between those that there are, which lie at multiples of one step; 0 for
+    fewer than a twentieth."""
+    different = known(times)
+    if not regular(times) or len(different) < _STEPS:
+        return 0
+    places = np.diff(different) / np.median(np.diff(different))
+    missing = int(np.round(places).sum()) + 1 - len(different)
+    even = float(np.mean(np.abs(places - np.round(places)) < 0.1)) > 1.0 - _OF_BATCHES
+    return missing if even and missing > max(3, _LOST * len(different)) else 0
 
 
 def speeds(times: Mapping[str, Floats]) -> dict[str, float]:
