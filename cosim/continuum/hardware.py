@@ -25,7 +25,7 @@ from cosim.continuum.layout import (
     POWERSAVE,
     STATES,
 )
-from cosim.contract.entities import PowerStates
+from cosim.contract.entities import PowerStates as PowerStates
 from cosim.contract.records import Records
 
 Ints = NDArray[np.int64]
