@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.continuum.engine import Engine
-from cosim.continuum.hardware import Accelerator, Battery, OperatingPoint, PowerStates, Scaling
+from cosim.continuum.hardware import Accelerator, Battery, OperatingPoint, Scaling
 from cosim.continuum.layout import ABSENT, ONDEMAND, PERFORMANCE, POWERSAVE, USERSPACE
 from cosim.continuum.power import Platform, cubic, platform
 from cosim.continuum.resources import Resources
 from cosim.contract.entities import Node, Power
-from cosim.contract.entities import PowerStates as States
 from cosim.contract.entities import Scaling as Points
 from cosim.contract.frame import Frame
 from cosim.contract.signals import ACCELERATORS
@@ -43,16 +42,6 @@ def accelerators(node: Node) -> tuple[Accelerator, ...]:
         Accelerator(ACCELERATORS.index(part.kind), part.units, part.speed, part.idle, part.max, part.shared)
         for part in node.accelerators
     )
-
-
-def states(found: States | None) -> PowerStates | None:
-    """The power states as the engine takes them."""
-    if found is None:
-        return None
-    return PowerStates(
-        found.sleep_after, found.sleep_power, found.wake_time, found.wake_power,
-        found.boot_time, found.boot_power, found.off_power,
-    )  # fmt: skip
 
 
 def scaling(found: Points | None) -> Scaling | None:

@@ -60,7 +60,7 @@ def _kind(node: Node, config: ContinuumConfig, numbers: dict[str, int], tariffs:
         technology=numbers[cell.technology or ""] if cell else 0,
         cell_sent=cell.energy_sent if cell else 0.0, cell_received=cell.energy_received if cell else 0.0,
         memory=node.memory, storage=node.storage, accelerators=equipment.accelerators(node),
-        states=equipment.states(node.states),
+        states=node.states,
         scaling=equipment.scaling(node.scaling), battery=equipment.battery(node),
     )  # fmt: skip
 

@@ -97,7 +97,7 @@ class Inspection:
         """Why `frame`, published at `time` (s), breaks the contract of its signal; "" when it does not."""
         record = self.record
         record.frames += 1
-        if not isinstance(frame.time, (float, int)):
+        if type(frame.time) is not float and not isinstance(frame.time, (float, int)):
             return f"the '{frame.signal}' frame carries a time that is a {type(frame.time).__name__}, not a number in s"
         if frame.time != time and (self._simulated or not 0.0 <= frame.time <= time):
             return f"the '{frame.signal}' frame carries the time {frame.time!r} s at the step to {time!r} s"

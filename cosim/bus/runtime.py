@@ -20,7 +20,7 @@ from typing import Any, Literal, NoReturn, Protocol, TypeVar
 from cosim.bus.schedule import Delivery, ScheduledAdapter, compile_schedule, deliver
 from cosim.contract.adapter import Adapter, Context, Summary, json_value
 from cosim.contract.entities import Event
-from cosim.contract.errors import AdapterError, CosimError, ProtocolError, told
+from cosim.contract.errors import AdapterError, CosimError, ProtocolError, foreign, told
 from cosim.contract.frame import Frame
 from cosim.contract.signals import Signal
 from cosim.plan.plan import AdapterPlan, Plan
@@ -159,8 +159,10 @@ class Runtime:
         for station in reversed(self._stations):
             try:
                 station.adapter.close()
-            except (Exception, SystemExit) as error:
-                faults.append(f"adapter '{station.plan.name}' failed to close: {error}")
+            except BaseException as error:
+                if not foreign(error):
+                    raise
+                faults.append(f"adapter '{station.plan.name}' failed to close: {told(error)}")
                 log.exception("adapter '%s' failed to close", station.plan.name)
         return faults
 
@@ -208,9 +210,9 @@ class Runtime:
         begun = perf_counter()
         try:
             return act()
-        except CosimError:
-            raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if not foreign(error):
+                raise
             raise AdapterError(told(error), adapter=station.plan.name, phase=phase, time=time) from error
         finally:
             station.wall += perf_counter() - begun
@@ -226,9 +228,9 @@ class Runtime:
             self._give_events(station, time)
         try:
             frames = station.adapter.step(time, station.inputs)
-        except CosimError:
-            raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if not foreign(error):
+                raise
             raise AdapterError(told(error), adapter=station.plan.name, phase="step", time=time) from error
         station.wall += perf_counter() - begun
         self._publish(station, frames, time)

@@ -153,11 +153,18 @@ def _leave(status: int) -> NoReturn:
 
     A thread that a simulator has forgotten to end is waited for in vain, so not longer than `_PATIENCE`.
     """
-    waiting = threading.Thread(target=threading._shutdown, daemon=True)  # type: ignore[attr-defined]
-    names = ", ".join(one.name for one in threading.enumerate()[1:] if not one.daemon)
-    waiting.start()
-    waiting.join(_PATIENCE)
-    if waiting.is_alive():
+    late = threading.Timer(_PATIENCE, _end, (status, True))
+    late.daemon = True
+    late.start()
+    with suppress(KeyboardInterrupt):  # whoever presses Ctrl-C now wants the end that comes anyway
+        threading._shutdown()  # type: ignore[attr-defined]
+    late.cancel()
+    _end(status, False)
+
+
+def _end(status: int, late: bool) -> NoReturn:
+    if late:
+        names = ", ".join(one.name for one in threading.enumerate()[1:] if not one.daemon)
         with suppress(OSError, ValueError):
             typer.echo(f"warning: not waited for threads that do not end: {names}", err=True)
     atexit._run_exitfuncs()

@@ -25,6 +25,7 @@ from cosim.continuum.layout import (
     POWERSAVE,
     STATES,
 )
+from cosim.contract.entities import PowerStates as PowerStates
 from cosim.contract.records import Records
 
 Ints = NDArray[np.int64]
@@ -41,19 +42,6 @@ class Accelerator:
     idle: float = 0.0  # W of one unit that does nothing
     max: float = 0.0  # W of one unit in use
     shared: bool = False  # all tasks share the units, instead of one task per unit and a queue
-
-
-@dataclass(frozen=True, slots=True)
-class PowerStates:
-    """Times and powers of a machine that is not simply on. A machine wakes for a task that comes."""
-
-    sleep_after: float = math.inf  # s without a task
-    sleep_power: float = 0.0  # W
-    wake_time: float = 0.0  # s
-    wake_power: float = 0.0  # W
-    boot_time: float = 0.0  # s after its node has recovered
-    boot_power: float = 0.0  # W
-    off_power: float = 0.0  # W while its node is failed
 
 
 @dataclass(frozen=True, slots=True)

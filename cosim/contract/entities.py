@@ -43,13 +43,13 @@ class Accelerator:
 
 @dataclass(frozen=True, slots=True)
 class PowerStates:
-    """Sleep, boot and off; what is not there never happens."""
+    """Sleep, boot and off; what is not there never happens. A machine wakes for a task that comes."""
 
     sleep_after: float = math.inf  # s without a task
     sleep_power: float = 0.0  # W
     wake_time: float = 0.0  # s
     wake_power: float = 0.0  # W
-    boot_time: float = 0.0  # s after a failure
+    boot_time: float = 0.0  # s after its node has recovered
     boot_power: float = 0.0  # W
     off_power: float = 0.0  # W while failed
 

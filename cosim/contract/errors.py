@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+_LONGEST = 2000  # characters of a foreign error's text that are shown
+
 
 class CosimError(Exception):
     """Base of every error that continuum-cosim raises on purpose.
@@ -67,13 +69,22 @@ def refusals(act: Callable[[], object]) -> list[Problem]:
     return []
 
 
+def foreign(error: BaseException) -> bool:
+    """Whether `error` is an adapter's own; not Ctrl-C, and nothing that this package raises on purpose.
+
+    What libraries raise need not be an `Exception`: asyncio's cancellation is none.
+    """
+    return not isinstance(error, KeyboardInterrupt) and not type(error).__module__.startswith("cosim.")
+
+
 def told(error: BaseException) -> str:
     """`error` in one line: its type, what it says, and the line of code outside this installation that it came from.
 
     A function of the user's own (a scheduler, a policy, a rule) is found by that line; errors that come
     from installed code have none.
     """
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    said = _said(error)
+    text = f"{type(error).__name__}: {said}" if said else type(error).__name__
     ours = (str(Path(__file__).resolve().parents[2] / "cosim"), str(Path(__file__).resolve().parents[2] / "adapters"))
     installed = (*ours, sys.prefix, sys.base_prefix, "<")
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
@@ -83,10 +94,20 @@ def told(error: BaseException) -> str:
     return text
 
 
+def _said(error: BaseException) -> str:
+    """What `error` says, fit for a terminal; "" when it cannot even say that."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - foreign code
+        return ""
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return "".join(mark if mark.isprintable() or mark in "\n\t" else ascii(mark)[1:-1] for mark in text)
+
+
 class AdapterError(CosimError):
     """An adapter misbehaved; its developer acts.
 
-    `adapter` is its name in the scenario, `phase` one of start, step, finish, close, and
+    `adapter` is its name in the scenario, `phase` one of build, start, step, finish, close, and
     `remote_traceback` the far end's traceback when the adapter runs in another process.
     """
 

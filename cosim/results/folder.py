@@ -113,8 +113,8 @@ class RunFolder:
             raise DamagedError(f"{path / 'manifest.json'} is damaged: {', '.join(wrong)} cannot be what it says")
         return RunFolder(path, manifest)
 
-    def verify(self) -> None:
-        """Compare every file of the results with its digest in the manifest.
+    def verify(self, *names: str) -> None:
+        """Compare every file of the results with its digest in the manifest, or `names` alone.
 
         Raises `DamagedError` that names the files which are missing, changed, or of another run. Runs
         of versions that kept no digests are taken as they are.
@@ -123,6 +123,8 @@ class RunFolder:
         if kept is None:
             return
         present = {name: self.path / name for name in _results(self.path)}
+        if names:
+            kept, present = ({name: found[name] for name in names if name in found} for found in (kept, present))
         wrong = [f"{name} is missing" for name in kept if name not in present]
         for name, file in present.items():
             entry = kept.get(name)

@@ -326,13 +326,15 @@ class _Selection:
 
 def describe(error: BaseException) -> dict[str, object]:
     """`error` as the manifest holds it."""
-    remote = error.remote_traceback if isinstance(error, AdapterError) else ""
+    trace = (error.remote_traceback if isinstance(error, AdapterError) else "") or "".join(
+        traceback.format_exception(error)
+    )
     return {
         "type": type(error).__name__,
         "message": str(error),
         "adapter": error.adapter if isinstance(error, AdapterError) else None,
         "phase": error.phase if isinstance(error, AdapterError) else None,
-        "traceback": remote or "".join(traceback.format_exception(error)),
+        "traceback": trace.encode(errors="backslashreplace").decode(),  # foreign words may be no text
     }
 
 

@@ -58,7 +58,7 @@ def interrupted(path: Path) -> Interrupted:
         raise SetupError(f"{folder.path} is complete; there is nothing to resume")
     if manifest["interactive"]:
         raise SetupError(f"{folder.path} was steered while it ran, so its plan alone does not repeat it")
-    folder.verify()
+    folder.verify("plan.json", "scenario.resolved.yaml")  # rows are compared when they have been made again
     before = folder.path / ASIDE
     found = survey(before if before.is_dir() else folder.path)
     real = {str(one["name"]) for one in manifest["adapters"] if one["origin"] != "simulated"}

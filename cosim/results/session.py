@@ -24,7 +24,7 @@ from cosim.bus.pacer import Pacer
 from cosim.bus.runtime import Observer, Runtime
 from cosim.bus.steering import Steering
 from cosim.contract.adapter import Adapter, services_in
-from cosim.contract.errors import CosimError, RunError, ScenarioError, SetupError
+from cosim.contract.errors import AdapterError, CosimError, RunError, ScenarioError, SetupError, foreign, told
 from cosim.contract.frame import Frame
 from cosim.contract.registry import adapter_kind
 from cosim.plan.catalogue import signals_of
@@ -281,7 +281,16 @@ def build_adapters(plan: Plan) -> dict[str, Adapter]:
     ]
     if missing:
         raise SetupError("; ".join(missing))
-    return {adapter.name: _build(adapter, plan.timeout) for adapter in plan.adapters}
+    return {adapter.name: _built(adapter, plan.timeout) for adapter in plan.adapters}
+
+
+def _built(adapter: AdapterPlan, timeout: float) -> Adapter:
+    try:
+        return _build(adapter, timeout)
+    except BaseException as error:
+        if not foreign(error):
+            raise
+        raise AdapterError(told(error), adapter=adapter.name, phase="build") from error
 
 
 def _build(adapter: AdapterPlan, timeout: float) -> Adapter:

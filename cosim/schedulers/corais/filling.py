@@ -86,22 +86,9 @@ def _large(
     state = base.copy()
     decision, trial = np.empty(requests, np.int64), np.empty(requests, np.int64)
     if _fill(
-        floor,
-        order,
-        fast,
-        place,
-        slope,
-        offset,
-        replicas,
-        base,
-        source,
-        target,
-        size,
-        output,
-        transfer,
-        state,
+        floor, order, fast, place, slope, offset, replicas, base, source, target, size, output, transfer, state,
         decision,
-    ):
+    ):  # fmt: skip
         return decision
     low, high = floor, 2.0 * floor + 1e-6
     while not _fill(
@@ -113,22 +100,9 @@ def _large(
             break
         middle = 0.5 * (low + high)
         if _fill(
-            middle,
-            order,
-            fast,
-            place,
-            slope,
-            offset,
-            replicas,
-            base,
-            source,
-            target,
-            size,
-            output,
-            transfer,
-            state,
+            middle, order, fast, place, slope, offset, replicas, base, source, target, size, output, transfer, state,
             trial,
-        ):
+        ):  # fmt: skip
             high = middle
             decision[:] = trial
         else:

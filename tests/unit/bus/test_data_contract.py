@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import numpy as np
@@ -175,16 +176,20 @@ class Reader(Hostile):
         return []
 
 
-def run(tmp_path, adapter, *, counting=False, writes=WRITES):
+def run(tmp_path, adapter, *, counting=False, writes=WRITES, reader=None):
     fleet = Fleet("car", "bad", 0, CARS, Node("car", "car", "device"))
     scene = Scene.build(tuple(Node(f"n{i}", "edge", "edge") for i in range(NODES)), (fleet,))
     plan = make_plan(
         [adapter_plan("bad", writes=writes), adapter_plan("reader", [(w, ["bad"], False) for w in writes])],
         ticks=TICKS,
     )
+    if reader is not None:  # one from outside this package
+        plan = replace(plan, adapters=(plan.adapters[0], replace(plan.adapters[1], use="elsewhere.reader:ADAPTER")))
     workload = type("W", (), {"name": "w"})
     plan = replace(plan, scene=replace(scene, workloads=(workload,)))
-    runtime = Runtime(plan, {"bad": adapter, "reader": Reader(None, 0)}, SIGNALS, scratch=tmp_path, counting=counting)
+    runtime = Runtime(
+        plan, {"bad": adapter, "reader": reader or Reader(None, 0)}, SIGNALS, scratch=tmp_path, counting=counting
+    )
     try:
         runtime.start()
         loop_driver.drive(runtime, Pacer(0.0, plan.lag))
@@ -208,6 +213,44 @@ def test_a_hostile_adapter_is_named_at_once(tmp_path, mode, when):
         run(tmp_path, Hostile(HOSTILE[mode], when))
     assert caught.value.adapter == "bad"
     assert caught.value.time == pytest.approx(when * 0.5)
+
+
+class Mute(BaseException):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), GeneratorExit(), Mute(), ValueError("\udcff\x1b[31m")])
+def test_whatever_is_raised_has_a_culprit(tmp_path, error):
+    def spoil(_):
+        raise error
+
+    with pytest.raises(AdapterError, match=type(error).__name__) as caught:
+        run(tmp_path, Hostile(spoil, 2))
+    assert (caught.value.adapter, caught.value.phase) == ("bad", "step")
+    assert str(caught.value).encode().isascii()
+
+
+def test_a_foreign_adapter_cannot_write_into_what_it_reads(tmp_path):
+    class Vandal(Hostile):
+        def step(self, time, inputs):
+            inputs.one("mobility")["x"][0] = 1e6
+            return []
+
+    with pytest.raises(AdapterError, match="read-only") as caught:
+        run(tmp_path, Hostile(None, -1), reader=Vandal(None, -1))
+    assert caught.value.adapter == "reader"
+    assert run(tmp_path, Hostile(None, -1), reader=Reader(None, 0)).ticks_done == TICKS + 1
+
+
+@pytest.mark.parametrize("said", [{"a\udcff": 1}, {"a": "\udcff"}, {"a": 10**5000}])
+def test_a_summary_that_no_file_can_hold_is_named(tmp_path, said):
+    class Odd(Hostile):
+        def finish(self):
+            return said
+
+    with pytest.raises(AdapterError, match="summary"):
+        run(tmp_path, Odd(None, -1))
 
 
 def test_an_answer_without_end_is_named(tmp_path):
