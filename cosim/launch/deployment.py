@@ -95,7 +95,8 @@ class Deployment:
         self._root, self._build = scenario.parent, build and repository is not None
         self._profiles = [word for profile in profiles for word in ("--profile", profile)]
         own = {"COSIM_RUNS": str(self.runs), "COSIM_AFTERWARDS": ""}
-        self._environment = {**os.environ, **(variables or {}), **own}
+        usual = {**os.environ, "COSIM_SET": ""}  # `values` say it, and the plan is compiled with them
+        self._environment = {**usual, **(variables or {}), **own}
         self._progress, self._say = progress, say
         self._before = self._folders()
         self._held: HeldFolder | None = None
