@@ -15,7 +15,7 @@ import numpy as np
 
 from adapters.live.arrivals import Arrivals
 from adapters.live.books import LiveTaskAccounts, Made
-from adapters.live.check import REAL_TIME, problems
+from adapters.live.check import REAL_TIME, attended, problems
 from adapters.live.choice import Choice
 from adapters.live.config import LiveConfig, OffloadBlock
 from adapters.live.policy import policy_of
@@ -84,7 +84,7 @@ class LiveAdapter:
         self._arrivals: list[tuple[int, OffloadBlock, Arrivals]] = [
             (k, config.offload[load.name], Arrivals(seed, load, k, config.offload[load.name]))
             for k, load in enumerate(scene.workloads)
-            if load.name in config.offload
+            if load.name in config.offload and (attended(scene) or "arrivals" not in load.specialities())
         ]
         for _, _, arrivals in self._arrivals:
             for slot in arrivals.slots:

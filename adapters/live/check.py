@@ -108,6 +108,11 @@ def _unseen(config: LiveConfig, context: Context) -> Iterator[Problem]:
             yield Problem(text, f"{at}.size", hint=f"write input: {math.ceil(tile / 1e3)} kB, or smaller tiles")
 
 
+def attended(scene: Scene) -> bool:
+    """Whether machines can attach: those that the run starts where nodes are real, and those from elsewhere."""
+    return any(node.live is not None and (node.runs is None or bool(scene.real)) for _, node in scene.computers())
+
+
 def rate_of(load: Workload, block: OffloadBlock) -> float:
     """Tasks/s: of all sources that take part, times the share of live nodes."""
     return load.rate * sum(part.count for part in load.sources) * load.share * block.share
@@ -137,6 +142,8 @@ def unsendable(scene: Scene, offload: Mapping[str, OffloadBlock], name: str) -> 
         odd = load.specialities()
         if block.path == "network" and _in_line(load):
             odd.pop("graph", None)
+        if not attended(scene):
+            odd.pop("arrivals", None)  # the model makes all tasks, as those of a real run again
         if odd:
             hint = "with path: network stages that follow one another can be run, those on board first"
             words = f"live nodes do not run {', '.join(odd.values())}"

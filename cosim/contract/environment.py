@@ -23,6 +23,7 @@ VARIABLES: Mapping[str, Mapping[str, str]] = {
     "containers": {
         "COSIM_SET": "values of the scenario to override, `KEY=VALUE …` as in a shell",
         "COSIM_RUNS": "folder of results on the host",
+        "COSIM_PROJECT": "name by which who started the containers finds the run's folder",
         "COSIM_AFTERWARDS": "what the run says at its end about the other containers; empty: nothing",
         "COSIM_MEMORY": "memory of the run's container, 16g by default",
         "COSIM_NODE_MEMORY": "memory of the container of a node that states none, 4g by default",

@@ -168,6 +168,7 @@ def _document(
                 "COSIM_GATEWAY": f"tcp://0.0.0.0:{GATEWAY}",
                 "COSIM_SET": "${COSIM_SET:-}",
                 "COSIM_RUNS": "${COSIM_RUNS:-runs}",  # what /results is called outside
+                "COSIM_PROJECT": "${COSIM_PROJECT:-}",
                 "COSIM_AFTERWARDS": f"${{COSIM_AFTERWARDS-{AFTERWARDS}}}",
                 **shown.environment,
             },

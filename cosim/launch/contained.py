@@ -47,7 +47,7 @@ def outcome(deployment: Deployment, code: int | None) -> dict[str, Any]:
         found = json.loads((folder / "metrics.json").read_text("utf-8"))["figures"]
         figures = {key: figure["value"] for key, figure in found.items()}
     error = (manifest.get("error") or {}).get("message") or (f"the run ended with exit code {code}" if code else None)
-    if code is None and not error:
+    if code is None and not error and manifest["status"] != "complete":  # else it was over already
         error = "interrupted"
     return {
         "status": manifest["status"],

@@ -59,7 +59,7 @@ class Deployment:
     """The services of one scenario, between `start` and `close`; as a context manager both are called.
 
     `plan` is the compiled scenario and `scenario` its file. `runs` is the folder for results (default: `runs`
-    beside the scenario), one for each deployment that is up at the same time. `values` are KEY=VALUE for the run,
+    beside the scenario). `values` are KEY=VALUE for the run,
     as `--set` takes them; the plan should be compiled with the same ones. `options` are further words of
     `cosim run`, such as --no-report. `variables` are those of the compose
     file, such as COSIM_TAG, before those of this process. `profiles` names services that are not started by
@@ -94,8 +94,9 @@ class Deployment:
         self._text = render(plan, scenario, scenario.parent, repository, values, options)
         self._root, self._build = scenario.parent, build and repository is not None
         self._profiles = [word for profile in profiles for word in ("--profile", profile)]
-        own = {"COSIM_RUNS": str(self.runs), "COSIM_AFTERWARDS": ""}
-        self._environment = {**os.environ, **(variables or {}), **own}
+        own = {"COSIM_RUNS": str(self.runs), "COSIM_PROJECT": self.name, "COSIM_AFTERWARDS": ""}
+        usual = {**os.environ, "COSIM_SET": ""}  # `values` say it, and the plan is compiled with them
+        self._environment = {**usual, **(variables or {}), **own}
         self._progress, self._say = progress, say
         self._before = self._folders()
         self._held: HeldFolder | None = None
@@ -133,7 +134,7 @@ class Deployment:
     @property
     def folder(self) -> Path:
         """The newest folder of results that was not there before. Raises `RunError` when there is none yet."""
-        found = self._folders() - self._before
+        found = {path for path in self._folders() - self._before if _project(path) in ("", self.name)}
         if not found:
             raise RunError(f"there are no results in {self.runs} yet")
         return max(found)
@@ -351,6 +352,13 @@ class Deployment:
             said = " ".join(errors) or done.stderr.strip()[-2000:]
             raise RunError(f"`docker compose {words[0]}` of '{self.name}' failed: {said}")
         return done.stdout
+
+
+def _project(folder: Path) -> str:
+    """The project whose run wrote a folder of results; "" where that is not known."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return str(json.loads((folder / ".origin").read_text(encoding="utf-8")).get("project", ""))
+    return ""
 
 
 @contextlib.contextmanager

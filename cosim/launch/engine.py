@@ -60,11 +60,21 @@ def started(
     command: Sequence[str], environment: Mapping[str, str] | None = None, *, together: bool = False
 ) -> subprocess.Popen[str]:
     """Start a command that writes to pipes, to one with `together`; it ends with this process, and not by Ctrl-C."""
-    return subprocess.Popen(
-        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT if together else subprocess.PIPE, text=True, errors="replace",
-        start_new_session=True, preexec_fn=partial(end_with, os.getpid()),
-    )  # fmt: skip
+    # A handler's exception would be lost between fork and exec, so signals wait until the command has started.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        return subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if together else subprocess.PIPE, text=True, errors="replace",
+            start_new_session=True, preexec_fn=partial(_begin, os.getpid(), before),
+        )  # fmt: skip
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin(parent: int, signals: set[int]) -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, signals)
+    end_with(parent)
 
 
 def call(

@@ -21,7 +21,9 @@ Status = Literal["running", "complete", "partial"]
 
 MOUNT = Path("/results")  # of the orchestrator's container, whose variable COSIM_RUNS has its name outside
 
-ORIGIN = ".origin"  # in a run's folder: where its scenario lies; not part of the results
+ORIGIN = (
+    ".origin"  # in a run's folder: where its scenario lies, and whose containers it ran in; not part of the results
+)
 
 _READABLE = 1000  # nodes of a plan that is written line by line for people
 _TOLD = 5  # damaged files that are named
@@ -76,7 +78,8 @@ class RunFolder:
             (path / name).mkdir(exist_ok=at is not None)
         folder = RunFolder(path, _first_manifest(plan, driver, compiling, started) | {"resumed": resumed})
         folder.hold()
-        (path / ORIGIN).write_text(json.dumps({"root": str(plan.root.resolve())}), encoding="utf-8")
+        origin = {"root": str(plan.root.resolve()), "project": os.environ.get("COSIM_PROJECT", "")}
+        (path / ORIGIN).write_text(json.dumps(origin), encoding="utf-8")
         (path / "scenario.resolved.yaml").write_text(plan.resolved, encoding="utf-8")
         write_json(path / "plan.json", plan.compact, indent=1 if len(plan.scene.nodes) <= _READABLE else None)
         (path / ".reserve").write_bytes(b"\0" * _RESERVE)

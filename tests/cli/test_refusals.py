@@ -159,6 +159,29 @@ def test_ports_of_a_node_with_wires_are_refused_for_containers(tmp_path: Path) -
     assert not (tmp_path / "compose.yaml").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--seed", "1..2"], "there is no `docker`"),  # and not a simulation of what should be real
+        (["--control"], "a run in containers publishes inside them only"),
+    ],
+)
+def test_what_is_asked_of_containers_is_not_simulated_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+) -> None:
+    file = tmp_path / "scenario.cosim.yaml"
+    file.write_text(
+        "apiVersion: cosim/v1\nkind: Scenario\nname: real\nrun: {duration: 1 s}\nadapters: {network: {}, wifi: {}}\n"
+        "nodes: {one: {kind: edge, at: [0 m, 0 m], wifi: {}, runs: vedgenode}}\n"
+    )
+    monkeypatch.setenv("PATH", str(tmp_path))
+    runs = tmp_path / "runs"
+    done = CliRunner().invoke(app, ["run", str(file), "--nodes", "containers", "--out", str(runs), *words])
+    assert done.exit_code == 2
+    assert said in done.output
+    assert not list(runs.glob("*/*"))
+
+
 @pytest.mark.parametrize(("reached", "said"), [(600.0, "(60 x real time)"), (4.0, "(0.4 x real time)")])
 def test_the_pace_of_a_slow_run_is_not_rounded_to_nothing(reached: float, said: str) -> None:
     outcome = Outcome(Path(), "complete", None, {}, wall_seconds=10.0, reached=reached)

@@ -17,7 +17,7 @@ from adapters.live.config import LiveConfig, OffloadBlock
 from adapters.live.tests.test_live_adapter import checked, context, live, workload
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Node, Scene, SlotRange
-from cosim.contract.errors import RunError, SetupError
+from cosim.contract.errors import RunError, ScenarioError, SetupError
 from cosim.contract.laws import Law
 from cosim.contract.node_keys import Software, Wifi
 from cosim.contract.signals import TASK_STATUS
@@ -260,6 +260,14 @@ def test_a_call_goes_to_the_host_with_the_fewest_tasks_on_a_common_medium():
     assert choice.called(roster, "uav")[0] == "free"
     assert choice.called(roster, "busy") == ("", "")
     assert choice.direct(roster, block) in ("free", "wired")
+
+
+def test_tasks_of_a_real_run_are_made_again_where_nodes_are_simulated(tmp_path):
+    load = replace(workload(1.0, sources=(SlotRange(0, 1),)), arrivals="trace", trace="tasks.csv")
+    nodes = real("uav", "device"), real("edge")
+    start(tmp_path, scene(*nodes, where="", workloads=(load,)), offload={"detect": {}}).close()
+    with pytest.raises(ScenarioError, match="arrivals by 'trace'"):
+        start(tmp_path, scene(*nodes, workloads=(load,)), offload={"detect": {}})
 
 
 def test_only_real_devices_can_send_over_the_network():

@@ -263,3 +263,8 @@ def test_the_newest_results_are_those_of_this_deployment(tmp_path, deployment):
     old.mkdir(parents=True)
     (old / "manifest.json").write_text(json.dumps({}))
     assert deployment.folder == old
+    other = tmp_path / "runs" / "world" / "2"  # of another deployment, up at the same time
+    other.mkdir()
+    (other / "manifest.json").write_text("{}")
+    (other / ".origin").write_text(json.dumps({"root": "/", "project": "cosim-world-0"}))
+    assert deployment.folder == old
