@@ -13,7 +13,7 @@ from cosim.twin.space import Space
 
 _WIDE = 0.8  # of the bounds: an interval that says no more than they do
 _EDGE = 0.01  # of the bounds: a value that lies at one
-_BEYOND = 3.0  # deviations, by which values agree less than others
+_BEYOND = 2.33  # deviations, by which values agree less than others: 1 in 100 by chance
 
 
 def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) -> tuple[Judgement, bool, int]:
