@@ -232,7 +232,7 @@ def _carry_out(
         progress=_Shown(work.task.name, say), report=report if with_report else None, say=say,
     )  # fmt: skip
     data = {**asdict(found), **{name: str(path) for name, path in files.items()}}
-    return "\n".join([*lines(found), *(f"{name:<12} {path}" for name, path in files.items())]), data
+    return "\n".join([*lines(found), *(f"{name.replace('_', ' '):<12} {path}" for name, path in files.items())]), data
 
 
 def _file(name: str) -> str:

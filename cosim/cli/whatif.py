@@ -83,7 +83,7 @@ def posterior(folder: Path) -> list[Mapping[str, float]]:
         data = json.loads(path.read_text(encoding="utf-8"))
         names = [one["name"] for one in data["estimates"]]
         found: list[Mapping[str, float]] = [dict(zip(names, row, strict=True)) for row in data["draws"]]
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ScenarioError(Problem(f"no calibration can be read there: {error}", "twin", path)) from None
     if not found:
         hint = "calibrate with enough runs for intervals"

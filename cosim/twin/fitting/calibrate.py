@@ -37,7 +37,8 @@ _PER_REPLICATE = 40  # runs of the budget for each repetition of the start and o
 _WEAK = 0.3  # changes below this many deviations over seeds cannot be told from chance
 DRAWS = 200  # of the posterior that an answer keeps
 _TOLD = 4  # figures that the model does not make, at most
-_OFF = 1.4  # deviations of measured means from predicted ones, root mean square, that chance does not explain
+_OFF = 1.4  # deviations of measured means from predicted ones, root mean square, that make intervals wider
+_FAR_OFF = 2.5  # such deviations that are told: fewer are chance now and then
 _APART = 3.0  # deviations, by which search and posterior disagree
 _MATTERS = 0.05  # of a value: what a model is off by that a reader should know
 _WIDEST = 3.0  # times, of draws
@@ -475,8 +476,9 @@ class _Session:
             units = self.space.units(self.draws)
             self.draws = self.space.values(np.clip(self.best + of_draws * (units - self.best), 0.0, 1.0))
         self.figures["widened"] = factor * already
-        why = "the model lacks a cause" if worst else "measured means lie beside the predicted ones"
-        self.warnings.append(f"as {why}, intervals are {factor:.2g} times as wide")
+        if worst or off > _FAR_OFF:
+            why = "the model lacks a cause" if worst else "measured means lie beside the predicted ones"
+            self.warnings.append(f"as {why}, intervals are {factor:.2g} times as wide")
 
     def answer(self) -> Calibration:
         """Judge, and put everything together."""

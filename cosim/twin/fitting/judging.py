@@ -13,13 +13,14 @@ from cosim.twin.space import Space
 
 _WIDE = 0.8  # of the bounds: an interval that says no more than they do
 _EDGE = 0.01  # of the bounds: a value that lies at one
-_BEYOND = 3.0  # deviations, by which values agree less than others
+_MUCH = 0.1  # of the misfit: less is no matter
+_BEYOND = 2.33  # deviations, by which values agree less than others: 1 in 100 by chance
 
 
 def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) -> tuple[Judgement, bool, int]:
     """The gaps of the two points `both` (2, d) in values, under the same seeds.
 
-    And whether the second is farther from what was measured by more than chance makes it, and the runs it took.
+    And whether the second is clearly farther from what was measured, beyond chance; and the runs it took.
     """
     told = [case.simulate(both, seed) for seed in seeds]
 
@@ -40,7 +41,7 @@ def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) 
         misfit = Misfit(case.observed)
         first, second = np.moveaxis(np.stack([misfit.left_out(one) for one in told]), 1, 0)
         by, chance = farther(first, second)
-        worse = by > _BEYOND * chance
+        worse = by > max(_BEYOND * chance, _MUCH * float(first[:, 0].mean()))
     return judged, worse, 2 * len(seeds)
 
 

@@ -66,7 +66,7 @@ class Misfit:
         return np.stack([self._losses(simulated, kept) for kept in parts], axis=1)
 
     def among(self, runs: Sequence[Mapping[str, Floats]]) -> Floats:
-        """(runs,) mean misfit of each simulated run (signal -> (1, m)) with the others, as if it were the measurement."""
+        """(runs,) mean misfit of each run (signal -> (1, m)) with the others, as if it were the measurement."""
         kept = dict(self._kept)
         found = np.zeros(len(runs))
         for k, one in enumerate(runs):

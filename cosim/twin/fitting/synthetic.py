@@ -139,7 +139,7 @@ class Emulator:
         Summaries are not normal where many values are alike, as responses of a server of constant speed.
         """
         freedom = max(len(self._whiten) - len(self.region.low), 1)
-        return max(1.0 + 3.0 * math.sqrt(2.0 / freedom) + 3.0 / freedom, self._usual)
+        return max(1.0 + 3.0 * math.sqrt(2.0 / freedom) + 3.0 / freedom, float(self._usual))
 
     def log_likelihood(self, points: Floats, widened: float = 1.0) -> Floats:
         """(n,) of the measurement at points of the region, -inf outside; deviations are `widened` times as large."""

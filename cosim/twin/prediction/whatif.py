@@ -106,6 +106,11 @@ def what_if(
     configs = {name: used.config for name, used in loaded.adapters.items()}
     free, _ = free_values(loaded.scenario, loaded.root, loaded.world, configs)
     free = [one for one in free if draws and one.name in draws[0]]
+    if draws and not free:
+        message = f"the scenario frees none of the values that were calibrated: {', '.join(draws[0])}"
+        raise ScenarioError(
+            Problem(message, "twin", loaded.path, hint="name the scenario that was calibrated, or include it")
+        )
     values = np.array([[draws[k % len(draws)][one.name] for one in free] for k in range(count)]) if free else None
     quantities = {
         "tasks": Quantity("task", "response", since=past),

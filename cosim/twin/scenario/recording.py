@@ -253,8 +253,9 @@ class RecordingReader:
         signal = self._signal(name, rows, one.timed)
         label = self.label(name)
         loads = {label: one.loads} if one.loads is not None else None
-        if one.loads is not None and share_of(one.loads) == 100.0:
-            self.assumptions.append(f"{label}: its load goes up to {np.nanmax(one.loads):.4g} and is a percentage")
+        if one.loads is not None and np.isfinite(one.loads).any() and (share := share_of(one.loads)) != 1.0:
+            what = "is a percentage" if share else "is no share of a node's time: only how it rises and falls counts"
+            self.assumptions.append(f"{label}: its load goes up to {np.nanmax(one.loads):.4g} and {what}")
         cleaned, findings = examine({label: signal}, loads=loads)
         about_node = {"lying node", "no values", "constant"}
         kept_findings = [f for f in findings if one.from_file or f.kind in about_node]

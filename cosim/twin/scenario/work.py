@@ -143,7 +143,7 @@ def carry_out(
     files["calibration"] = folder / "calibration.json"
     drawn = draws.write(folder / f"{folder.name}{draws.SUFFIX}", found, work.free)
     if drawn is not None:
-        files["draws"] = drawn
+        files["draws_file"] = drawn  # the draws themselves are in the answer
     if report is not None:
         files["report"] = report(work.task, found)
     write_json(files["calibration"], {**asdict(found), **{name: str(path) for name, path in files.items()}})

@@ -11,7 +11,7 @@ from cosim.contract.errors import ScenarioError
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.space import Parameter, Prior, Space
 from cosim.twin.telemetry.clocks import clock, clocks, corrected
-from cosim.twin.telemetry.hygiene import Rules, bounds, examine, told, vetted
+from cosim.twin.telemetry.hygiene import Rules, bounds, examine, share_of, told, vetted
 from cosim.twin.telemetry.inputs import examine_inputs
 from cosim.twin.telemetry.lag import lag
 
@@ -357,3 +357,28 @@ def test_what_drifts_beside_its_load_is_told():
     assert line.startswith("power of a: rises by 1")
     (line,) = told(power, np.where(np.arange(160) < 80, load, 100.0 * load))
     assert "percent and fractions" in line
+
+
+def test_rows_that_a_sampler_lost_are_counted():
+    random = np.random.default_rng(4)
+    times = np.arange(200.0)
+    kept = np.sort(random.choice(200, 170, replace=False))
+    lost = int(np.ptp(times[kept])) + 1 - 170
+    values = random.random(170)
+    (found,) = examine({"power": MeasuredSignal(values, "W", times=times[kept])})[1]
+    assert found.kind == "gap"
+    assert found.count == lost
+    assert not examine({"power": MeasuredSignal(values, "W", times=np.sort(200.0 * random.random(170)))})[1]
+
+
+def test_what_a_load_is_a_share_of():
+    assert [share_of(np.array(load)) for load in ([0.1, 1.0], [3.0, 97.5], [0.2, 3.8], [40.0, 390.0])] == [
+        1.0, 100.0, None, None,
+    ]  # fmt: skip
+
+
+def test_a_few_values_at_one_end_were_cut_there():
+    values = np.random.default_rng(6).exponential(size=700)
+    assert not examine({"response": MeasuredSignal(values, "s")})[1]
+    (found,) = examine({"response": MeasuredSignal(np.minimum(values, np.sort(values)[-7]), "s")})[1]
+    assert (found.kind, found.count) == ("limit", 7)

@@ -17,6 +17,7 @@ from cosim.cli.main import app
 from cosim.plan.compile import compile_plan
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
+from cosim.twin.scenario.study import study
 
 SCENARIO = """\
 apiVersion: cosim/v1
@@ -253,6 +254,7 @@ FAULTS: dict[str, tuple[Change, Change, tuple[tuple[str, str], ...], int, str]] 
     "a clock 1 % fast": (column("time", times(1.01), "gate-2"), same, (), 0, "time goes 1.00% faster"),
     "rows written again": (written_again, same, (), 0, "say what the row before says"),
     "tasks written again": (same, written_again, (), 0, "rows that were written again"),
+    "a load of a hundredth": (column("util", times(0.01)), same, (), 0, "percent or a fraction"),
     "another load": (column("util", lambda cell: repr(1.0 - float(cell))), same, (), 0, "does not follow its load"),
     "rows in any order": (lambda rows: [rows[0], *rows[:0:-1]], same, (), 0, "time goes back"),
     "two meters of a node": (two_meters, same, (("util}", "util, names: {meter: gate-1}}"),), 0, "two meters"),
@@ -289,9 +291,15 @@ def test_good_telemetry_has_no_complaint(telemetry, tmp_path):
     assert not lines, said
 
 
-def test_a_node_that_is_left_out_leaves_the_simulation_too(telemetry, tmp_path):
-    from cosim.twin.scenario.study import study
+def test_a_load_in_percent_is_taken_for_one(telemetry, tmp_path):
+    power, tasks = telemetry
+    _, said = calibrated(tmp_path, column("util", times(100.0))(power), tasks)
+    assert "its load" not in said
+    (found,) = study(tmp_path, folder=tmp_path / "work", workers=1).problem.assumptions[2:]
+    assert found == "power: its load goes up to 100 and is a percentage"
 
+
+def test_a_node_that_is_left_out_leaves_the_simulation_too(telemetry, tmp_path):
     power, tasks = telemetry
     calibrated(tmp_path, column("power", lambda _: "-1", "gate-2")(power), tasks)
     problem = study(tmp_path, folder=tmp_path / "work", workers=1).problem

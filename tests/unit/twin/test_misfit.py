@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cosim.contract.errors import ScenarioError
 from cosim.twin.fitting.distances import coupling, energy_distance, wasserstein
-from cosim.twin.fitting.misfit import Misfit, gaps, noise_floor
+from cosim.twin.fitting.misfit import Misfit, farther, gaps, noise_floor
 from cosim.twin.problem import MeasuredSignal
 
 stats = pytest.importorskip("scipy.stats")
@@ -106,6 +106,31 @@ def test_a_row_that_failed_is_infinitely_far(paired, distance, bad):
     assert np.isinf(losses).tolist() == [False, True, False]
     told = gaps({"a": MeasuredSignal(np.array([1.0, 2.0, 4.0]), paired=paired)}, {"a": rows})
     assert all(np.isinf(gap.w1) and np.isinf(gap.nrmse) and np.isinf(gap.g1) for gap in told)
+
+
+def test_how_much_farther_is_held_against_the_chance_of_the_measurement():
+    """Of two normal laws as far from the truth neither is farther; the deviation is that over many measurements."""
+    by, chance = [], []
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        signal = MeasuredSignal(random.normal(size=200))
+        misfit = Misfit({"a": signal})
+        both = [misfit.left_out({"a": random.normal(at, 1.0, (1, 4000))}) for at in (-0.5, 0.5)]
+        found = farther(*both)
+        by.append(found[0] * signal.span)
+        chance.append(found[1] * signal.span)
+    assert abs(np.mean(by)) < 3.0 * np.std(by) / 60**0.5
+    # A single simulation counts as a measurement of equal length, so with the root of two.
+    assert np.mean(chance) == pytest.approx(2.0**0.5 * np.std(by), rel=0.25)
+
+
+def test_runs_are_as_far_from_one_another_as_their_law_makes_them():
+    random = np.random.default_rng(2)
+    runs = [{"a": random.normal(size=(1, 300))} for _ in range(20)]
+    signal = MeasuredSignal(random.normal(size=300))
+    among = Misfit({"a": signal}).among(runs)
+    pairs = [[stats.wasserstein_distance(a["a"][0], b["a"][0]) for b in runs if b is not a] for a in runs]
+    assert among == pytest.approx(np.mean(pairs, axis=1) / signal.span)
 
 
 def test_residuals_square_to_the_misfit():

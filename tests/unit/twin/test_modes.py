@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
+from cosim.cli.whatif import posterior
 from cosim.scenario.load import load
 from cosim.twin.scenario.overlay import read
 from cosim.twin.scenario.work import carry_out, works
@@ -72,6 +73,7 @@ def test_a_second_mode_is_chosen_and_stated(tmp_path, times):
     assert abs(float(factor) / 6.0 - 1.0) < 0.2
     (block,) = overlay.calibrated.values()
     assert said[0] in block.assumptions
+    assert [tuple(one.values()) for one in posterior(tmp_path / "out")] == list(found.draws) != []
     both = load(tmp_path / "cache.yaml", [f"workloads.ask.work={law}", "calibrate=null"]).scenario.workloads["ask"].work
     assert both is not None
     assert abs(both.mean / (1e9 * 0.015 * 2.25) - 1.0) < 0.15

@@ -89,7 +89,7 @@ def test_a_third_load_lies_in_the_band_that_two_others_give(tmp_path):
     for figure in ("mean", "p95"):
         row = rows["load-2 response", figure]
         assert row["inside"], row
-    assert abs(rows["load-2 response", "mean"]["off"]) < 0.2
+    assert abs(rows["load-2 response", "mean"]["off"]) < 0.25  # the mean of 400 requests scatters by 15 % at 75 % load
 
 
 def test_draws_vary_by_what_differs_from_time_to_time():

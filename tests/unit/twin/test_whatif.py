@@ -73,6 +73,12 @@ def test_a_scenario_that_no_batch_can_run_is_refused(recorded, tmp_path):
         what_if(file, run, {}, folder=tmp_path, horizon=20.0, warm=10.0, count=8, workers=1)
 
 
+def test_a_twin_of_values_that_the_scenario_does_not_free_is_refused(recorded, tmp_path):
+    scenario, run = recorded
+    with pytest.raises(ScenarioError, match="frees none of the values that were calibrated: speed"):
+        what_if(scenario, run, {}, folder=tmp_path, horizon=20.0, warm=10.0, draws=[{"speed": 1.0}], workers=1)
+
+
 def test_draws_that_are_not_there_are_refused(tmp_path):
     with pytest.raises(ScenarioError, match="no draws of a posterior"):
         draws.read(tmp_path)
