@@ -207,8 +207,8 @@ def test_a_second_simulation_in_one_process_is_refused(town: Path, tmp_path: Pat
 
 def test_too_many_vehicles_name_the_key_to_change(town: Path, tmp_path: Path) -> None:
     answer = drive(tmp_path, {"config": block(town), "steps": 60, "capacity": 20})
-    assert answer["error"] == "ScenarioError"
-    assert "nodes.cars.capacity" in answer["message"]
+    assert answer["error"] == "RunError"
+    assert "set nodes.cars.capacity to" in answer["message"]
 
 
 def test_a_sumo_that_dies_is_reported(town: Path, tmp_path: Path) -> None:

@@ -169,13 +169,14 @@ def other_loads(recording: RecordingReader, pairs: Pairs, simulated: Mapping[str
     for label, (_, pairing) in pairs.items():
         name, _, number = label.partition("\2")
         rows = simulated[label][np.isfinite(simulated[label]).all(axis=1)]
-        if not len(rows):
+        measured = pairing.measured.values[np.isfinite(pairing.measured.values)]
+        if not rows.size or not measured.size:  # rows without times are in no part of the run
             continue
-        measured, made = float(np.nanmean(pairing.measured.values)), rows.mean(axis=1)
+        load, made = float(measured.mean()), rows.mean(axis=1)
         low, high = float(made.min()), float(made.max())
-        if measured > _BEYOND * high + _OTHER_WORK or _BEYOND * measured + _OTHER_WORK < low:
+        if load > _BEYOND * high + _OTHER_WORK or _BEYOND * load + _OTHER_WORK < low:
             told.append(
-                f"{name} of {recording.nodes.name(int(number))}: its load is {measured:.2%} on the average, and the "
+                f"{name} of {recording.nodes.name(int(number))}: its load is {load:.2%} on the average, and the "
                 f"scenario makes {low:.0%} to {high:.0%} within the bounds: percent or a fraction, the load of one "
                 "core or of another node, or work that the scenario lacks"
             )

@@ -262,6 +262,11 @@ class _Side:
                 Mistake(f"the scenario with its values before calibration gives nothing: {why}", "calibrate")
             )
         if isinstance(self.simulator, WholeRuns):
+            pairs = [pair for part in self.parts.values() for pair in part.values()]
+            if any(quantity.of_tasks and pairing.paired for quantity, pairing in pairs):
+                self._unpair(found, shared.run(start, 1))
+                self.shared, self.parts = self._cut()
+                found = self.shared.run(start, 0)
             self._check(base, found)
             return max(self.simulator.seconds, default=_WHOLE)
         begun = time.process_time()

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+_MET = " met"  # values of a signal that had a counterpart, in the file of a run
+
 
 class WholeRuns:
     """Simulates a scenario for many vectors of values by runs of their own, `workers` at a time.
@@ -59,7 +61,7 @@ class WholeRuns:
         """Signal -> (n, m) simulated values for (n, d) values; NaN in the row of a run that failed."""
         about = hashlib.sha256(version().encode())
         for name, (quantity, pairing) in pairs.items():
-            about.update(repr((name, quantity, pairing.count)).encode())
+            about.update(repr((name, quantity, pairing.count, pairing.paired)).encode())
             about.update(pairing.measured.times.tobytes())
         suffix = about.hexdigest()[:8]
         files: list[Path | None] = []
@@ -82,8 +84,9 @@ class WholeRuns:
         for row, path in enumerate(files):
             if path is not None and path.is_file():
                 with np.load(path) as kept:
-                    for name in pairs:
+                    for name, (_, pairing) in pairs.items():
                         found[name][row] = kept[name]
+                        pairing.met = max(pairing.met, int(kept[f"{name}{_MET}"]))
         return found
 
     def _settings(self, row: Floats) -> list[str]:
@@ -118,7 +121,8 @@ class WholeRuns:
         finally:
             run.close()
         part = self._folder / "known" / f".{result.key[:32]}.npz"
-        np.savez(part, **found)  # type: ignore[arg-type]
+        met = {f"{name}{_MET}": np.array(pairing.met) for name, (_, pairing) in pairs.items()}
+        np.savez(part, **found, **met)  # type: ignore[arg-type]
         part.replace(self._folder / "known" / f"{result.key[:32]}-{suffix}.npz")
         shutil.rmtree(run.path, ignore_errors=True)
 

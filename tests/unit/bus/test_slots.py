@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.contract.errors import ScenarioError
+from cosim.contract.errors import RunError
 from cosim.contract.slots import SlotBook
 
 steps = st.lists(st.lists(st.sampled_from([f"v{i}" for i in range(12)]), unique=True), max_size=30)
@@ -61,7 +61,7 @@ def test_who_returns_to_the_slot_it_left_is_no_new_identity():
 
 def test_overflow_names_the_key_to_change():
     book = SlotBook(0, 2, "cars")
-    with pytest.raises(ScenarioError, match=r"nodes\.cars\.capacity.* 3 members .* capacity is 2"):
+    with pytest.raises(RunError, match=r"3 members .* capacity is 2; set nodes\.cars\.capacity to 3"):
         book.assign(["a", "b", "c"])
 
 

@@ -121,6 +121,26 @@ def test_runs_that_cannot_be_say_why(declared: Callable[..., Study]) -> None:
     assert "max power is below idle power" in found.failures[0]
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_pairs_that_chance_would_make_are_compared_as_distributions(
+    declared: Callable[..., Study], whole: bool
+) -> None:
+    """What a task takes is drawn by chance here, so the same task takes another time under another seed."""
+    replay = ("  free:\n", "  replay: {run: RUN, placement: false, sizes: [output]}\n  free:\n")
+    work = ("work: 600 Mcycles", "work: exponential 600 Mcycles")
+    free = (
+        "workloads.look.work: {bounds: [300 Mcycles, 900 Mcycles]}",
+        "workloads.look.work: {bounds: [exponential 300 Mcycles, exponential 900 Mcycles]}",
+    )
+    found = declared(replay, work, free, whole=whole).problem
+    assert not found.fit.observed["response"].paired
+    assert declared(replay, work, free, whole=whole).problem.warnings == found.warnings  # of runs that are known
+    assert (
+        "response: tasks are replayed, but what they take is drawn by chance; distributions are compared"
+        in found.assumptions
+    )
+
+
 @pytest.mark.slow
 def test_what_was_run_is_not_run_again(declared: Callable[..., Study], tmp_path: Path) -> None:
     first = declared(whole=True)
