@@ -21,9 +21,8 @@ Status = Literal["running", "complete", "partial"]
 
 MOUNT = Path("/results")  # of the orchestrator's container, whose variable COSIM_RUNS has its name outside
 
-ORIGIN = (
-    ".origin"  # in a run's folder: where its scenario lies, and whose containers it ran in; not part of the results
-)
+# In a run's folder, not part of the results: where its scenario lies, and whose containers it ran in.
+ORIGIN = ".origin"
 
 _READABLE = 1000  # nodes of a plan that is written line by line for people
 _TOLD = 5  # damaged files that are named
