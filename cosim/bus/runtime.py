@@ -160,9 +160,10 @@ class Runtime:
             try:
                 station.adapter.close()
             except BaseException as error:
-                if not foreign(error):
+                if not foreign(error) and not isinstance(error, CosimError):
                     raise
-                faults.append(f"adapter '{station.plan.name}' failed to close: {told(error)}")
+                said = str(error) if isinstance(error, CosimError) else told(error)
+                faults.append(f"adapter '{station.plan.name}' failed to close: {said}")
                 log.exception("adapter '%s' failed to close", station.plan.name)
         return faults
 
