@@ -41,7 +41,7 @@ _KEPT = 10_000  # lines of each container in it
 _LAST = 25  # lines of a build that failed
 _STEP = re.compile(r"^#\d+ \[(?:\S+ )?(\S+ +\d+/\d+)\]|^STEP (\d+/\d+)")  # of BuildKit, of Podman
 _CERTIFICATES = (
-    "hint: if your network intercepts TLS, say COSIM_CA=/etc/ssl/certs/ca-certificates.crt, or where its are"
+    "hint: if your network intercepts TLS, set COSIM_CA=/etc/ssl/certs/ca-certificates.crt, or where its certificates are"
 )
 
 
