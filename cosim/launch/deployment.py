@@ -40,9 +40,7 @@ LOG = "containers.log"  # in the folder of logs of a run
 _KEPT = 10_000  # lines of each container in it
 _LAST = 25  # lines of a build that failed
 _STEP = re.compile(r"^#\d+ \[(?:\S+ )?(\S+ +\d+/\d+)\]|^STEP (\d+/\d+)")  # of BuildKit, of Podman
-_CERTIFICATES = (
-    "hint: if your network intercepts TLS, set COSIM_CA=/etc/ssl/certs/ca-certificates.crt, or where its certificates are"
-)
+_CERTIFICATES = "hint: if your network intercepts TLS, set COSIM_CA=/etc/ssl/certs/ca-certificates.crt, or where its certificates are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +245,12 @@ class Deployment:
                 self._keep_logs()
             with _undisturbed():
                 self._compose("down", "--volumes", "--timeout", "1")
-        except BaseException:  # containers may be there still: the next deployment tries again
+        except BaseException as error:  # containers may be there still
             if self._held is not None:
                 self._held.let_go()
+            if isinstance(error, RunError):
+                again = f"the next start tries again, and so does `docker compose -p {self.name} down -v`"
+                raise RunError(f"{error}; {again}") from error
             raise
         finally:
             self._forget()

@@ -242,6 +242,16 @@ def test_what_is_being_removed_is_removed_whatever_is_pressed(calls, deployment,
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_what_cannot_be_removed_is_told_with_a_remedy(calls, deployment, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    deployment.start()
+    deployment._environment |= {"FAILS": " down ", "WHY": "Cannot connect to the Docker daemon"}
+    with pytest.raises(RunError, match=rf"Cannot connect .*; the next start .* -p {deployment.name} down -v`"):
+        deployment.close()
+    remove_left()
+    assert not (tmp_path / deployment.name).exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_command_that_is_terminated_ends_as_by_ctrl_c(number):
     before = signal.getsignal(number)
