@@ -40,7 +40,7 @@ LOG = "containers.log"  # in the folder of logs of a run
 _KEPT = 10_000  # lines of each container in it
 _LAST = 25  # lines of a build that failed
 _STEP = re.compile(r"^#\d+ \[(?:\S+ )?(\S+ +\d+/\d+)\]|^STEP (\d+/\d+)")  # of BuildKit, of Podman
-_CERTIFICATES = "hint: if your network intercepts TLS, set COSIM_CA=/etc/ssl/certs/ca-certificates.crt, or where its certificates are"
+_CERTIFICATES = "hint: if your network intercepts TLS, set COSIM_CA=/etc/ssl/certs/ca-certificates.crt, or its file"
 
 
 @dataclass(frozen=True, slots=True)
