@@ -53,8 +53,10 @@ def _missing(marker: str) -> str:
         return "Ray is not installed: pip install 'continuum-cosim[ray]'"
     if marker == "browser" and not (shutil.which("chromium") and shutil.which("chromedriver")):
         return "Chromium and its driver are not installed"
-    if marker == "netns" and (os.geteuid() != 0 or not Path("/dev/net/tun").exists() or not shutil.which("tc")):
-        return "network namespaces need root, /dev/net/tun and iproute2"
+    if marker == "netns" and (os.geteuid() != 0 or not Path("/dev/net/tun").exists()):
+        return "network namespaces need root and /dev/net/tun"
+    if marker == "netns" and not (shutil.which("tc") and shutil.which("ping")):
+        return "iproute2 or ping is not installed"
     if marker == "ns3":
         return obstacle()
     if marker == "docker":

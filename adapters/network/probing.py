@@ -59,6 +59,11 @@ class Asked:
         _widen(self.loss, state.loss, state.loss)
         _widen(self.rate, state.rate * (1 - state.loss), state.rate * (1 - state.loss))
 
+    @property
+    def up(self) -> bool:
+        """Whether packets could pass all the time."""
+        return self.rate[0] > 0
+
 
 def compare(asked: Asked, found: Probe, threshold: Threshold | None) -> Row:
     """A row of `link_probe`; without a threshold the link was not imposed, and nothing is compared."""
@@ -142,17 +147,21 @@ class Probing:
         sender, receiver, interface = key = self._key
         what = f"link from {sender} to {receiver} on {interface}"
         self._key = None
+        threshold = None if interface in self._apart else self._config.threshold
         if found is None or found.error:
             self._failures.append(f"{what}: {found.error if found else 'no answer of the network service'}")
             log.warning("%s", self._failures[-1])
+            if self._config.fail and threshold is not None and self._asked.up:
+                raise RunError(f"{self._failures[-1]}; it should be up (adapters.network.probe)")
             return
-        row = compare(self._asked, found, None if interface in self._apart else self._config.threshold)
+        row = compare(self._asked, found, threshold)
         self._rows.append((key, row))
         if row.deviation > 1:
-            said = (
-                f"{what}: measured {row.delay * 1e3:.1f} ms, {row.loss:.1%} loss, {row.rate / 1e6:.2f} Mbit/s; asked "
-                f"{row.delay_asked * 1e3:.1f} ms, {row.loss_asked:.1%}, {row.rate_asked / 1e6:.2f} Mbit/s"
+            measured, asked = (
+                _told(row.delay, row.loss, row.rate),
+                _told(row.delay_asked, row.loss_asked, row.rate_asked),
             )
+            said = f"{what}: measured {measured}; asked {asked}"
             log.warning("%s", said)
             if self._config.fail:
                 raise RunError(f"{said}; that is {row.deviation:.1f} times the threshold (adapters.network.probe)")
@@ -174,6 +183,12 @@ def chosen(states: Links, count: int) -> list[LinkKey]:
     if len(up) <= count:
         return up
     return [up[k * len(up) // count] for k in range(count)]
+
+
+def _told(delay: float, loss: float, rate: float) -> str:
+    """A link in words, as far as it is known."""
+    parts = ((delay, f"{delay * 1e3:.3g} ms"), (loss, f"{loss:.1%} loss"), (rate, f"{rate / 1e6:.3g} Mbit/s"))
+    return ", ".join(text for value, text in parts if not math.isnan(value))
 
 
 def _up(state: LinkState | None) -> bool:

@@ -13,9 +13,10 @@ from typing import IO, Any
 from cosim.cli.console import count, note
 from cosim.cli.progress import Waiting
 from cosim.contract.errors import RunError
+from cosim.launch.cleanup import RUN
 from cosim.launch.compose import checkout
 from cosim.launch.contained import ended_by_signals, outcome
-from cosim.launch.deployment import RUN, Deployment
+from cosim.launch.deployment import Deployment
 from cosim.launch.sources import brings_sources
 from cosim.plan.plan import Plan
 

@@ -73,6 +73,8 @@ class RunProgress:
         if self._quiet:
             return
         now = time.monotonic()
+        if tick == 0:
+            self._begun = now  # real nodes take their time to start, which says nothing of the pace
         if self._bar is not None and self._task is not None:
             if now - self._shown > _REDRAW or tick == self._plan.ticks:
                 self._shown = now

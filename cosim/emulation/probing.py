@@ -93,7 +93,7 @@ class Orders:
     def serve(self) -> None:
         """Begin the next probe; give up one that takes too long."""
         if self._current is not None and time.monotonic() > self._current.until:
-            self._end(error=f"no answer of the sidecars within {LIMIT:g} s")
+            self._end(error=f"nothing comes through, or a sidecar does not answer, within {LIMIT:g} s")
         while self._current is None and self._waiting:
             order = self._current = self._waiting.popleft()
             self._id, order.until = next(self._ids), time.monotonic() + LIMIT

@@ -1,7 +1,7 @@
 """A scenario's real nodes as containers: its compose project, started, followed and removed from Python.
 
 `docker compose` does the work. A project has a name of its own, so that several can be up at a time. What a killed
-process leaves is removed by the next deployment of the same user, or by `docker compose -p NAME down -v`.
+process leaves is removed by its keeper (`cosim.launch.cleanup`).
 """
 
 from __future__ import annotations
@@ -21,30 +21,26 @@ from pathlib import Path
 from types import TracebackType
 
 from cosim.contract.errors import RunError, SetupError
+from cosim.emulation.netns import run_of
+from cosim.launch import cleanup
+from cosim.launch.cleanup import RUN
 from cosim.launch.compose import checkout, render
 from cosim.launch.engine import ANSWER, call, end, has_image, require_engine, started
-from cosim.launch.held import HeldFolder, left, place
+from cosim.launch.held import HeldFolder, place
 from cosim.launch.sources import brings_sources, lay_out
 from cosim.plan.plan import Plan
 
-RUN = "orchestrator"  # the service that is the run itself
 OURS = "continuum-cosim/"  # names of images that are never pulled begin so
-GRACE = 60  # s for the run to write what it has, as in the compose file; a run takes what it needs of it
 CLEARED = "\x1b[2K"  # with which compose begins lines of logs, to pipes as well
 STARTING = 300.0  # s, for all containers to be up
 BUILDING = 3600.0  # s, for images that are not in the cache
-PROJECTS = "cosim-*-[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f]"  # their names
 BUILD = "building images"
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # what ends a run
 LOG = "containers.log"  # in the folder of logs of a run
 _KEPT = 10_000  # lines of each container in it
 _LAST = 25  # lines of a build that failed
 _STEP = re.compile(r"^#\d+ \[(?:\S+ )?(\S+ +\d+/\d+)\]|^STEP (\d+/\d+)")  # of BuildKit, of Podman
-_ENGINE = ("DOCKER_HOST", "DOCKER_CONTEXT")  # which engine it is
-_ENGINE_FILE, _COMPOSE_FILE = "engine.json", "compose.yaml"
-_CERTIFICATES = (
-    "hint: if your network intercepts TLS, say COSIM_CA=/etc/ssl/certs/ca-certificates.crt, or where its are"
-)
+_CERTIFICATES = "hint: if your network intercepts TLS, set COSIM_CA=/etc/ssl/certs/ca-certificates.crt, or its file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +62,7 @@ class Deployment:
     themselves (`observability`). With `build` the images are built first, from the checkout, or from the installed
     package when one of ours is missing; otherwise ours have to be there already. `progress` is told what is being
     done whenever something takes its next step, often while images are built, and `say` what the person at the
-    terminal should know: that containers of a process that was killed are removed.
+    terminal should know: that containers are removed that were left by a killed process and its keeper.
     """
 
     def __init__(
@@ -96,10 +92,12 @@ class Deployment:
         self._profiles = [word for profile in profiles for word in ("--profile", profile)]
         own = {"COSIM_RUNS": str(self.runs), "COSIM_PROJECT": self.name, "COSIM_AFTERWARDS": ""}
         usual = {**os.environ, "COSIM_SET": ""}  # `values` say it, and the plan is compiled with them
-        self._environment = {**usual, **(variables or {}), **own}
+        run = {cleanup.VARIABLE: run_of(os.getpid())}
+        self._environment = {**usual, **(variables or {}), **own, **run}
         self._progress, self._say = progress, say
         self._before = self._folders()
         self._held: HeldFolder | None = None
+        self._keeper: subprocess.Popen[bytes] | None = None
         self._file: Path | None = None
 
     @property
@@ -157,7 +155,7 @@ class Deployment:
         a service does not start.
         """
         require_engine()
-        remove_left(self._say)
+        cleanup.remove_left(say=self._say)
         try:
             self._write()
             self._provide_images()
@@ -233,8 +231,8 @@ class Deployment:
         return found
 
     def stop(self) -> None:
-        """End the run, and wait until it has written what it has, for `GRACE` s at most."""
-        _stop(self._command(), self._environment)
+        """End the run, and wait until it has written what it has, for a minute at most."""
+        cleanup.stop(self._command(), self._environment)
 
     def close(self) -> None:
         """End the run as `stop` does, and remove containers, networks and volumes."""
@@ -247,9 +245,12 @@ class Deployment:
                 self._keep_logs()
             with _undisturbed():
                 self._compose("down", "--volumes", "--timeout", "1")
-        except BaseException:  # containers may be there still: the next deployment tries again
+        except BaseException as error:  # containers may be there still
             if self._held is not None:
                 self._held.let_go()
+            if isinstance(error, RunError):
+                again = f"the next start tries again, and so does `docker compose -p {self.name} down -v`"
+                raise RunError(f"{error}; {again}") from error
             raise
         finally:
             self._forget()
@@ -260,10 +261,8 @@ class Deployment:
         if not os.access(self.runs, os.W_OK | os.X_OK):
             raise SetupError(f"results cannot be written into {self.runs}: name another folder by --out")
         self._held = HeldFolder.create(self.name)
-        engine = {name: os.environ.get(name, "") for name in _ENGINE}
-        (self._held.path / _ENGINE_FILE).write_text(json.dumps(engine), encoding="utf-8")
-        (self._held.path / _COMPOSE_FILE).write_text(self._text, encoding="utf-8")
-        self._file = self._held.path / _COMPOSE_FILE
+        self._keeper = cleanup.keeper(self._environment[cleanup.VARIABLE], self.name)
+        self._file = cleanup.note_project(self._held.path, self._text)
 
     def _forget(self) -> None:
         """Remove the folder with the compose file."""
@@ -271,6 +270,10 @@ class Deployment:
         if self._held is not None:
             self._held.remove()
             self._held = None
+        if self._keeper is not None:
+            self._keeper.kill()
+            self._keeper.wait()
+            self._keeper = None
 
     def _provide_images(self) -> None:
         if self._build and (self._sources is None or self.missing):
@@ -373,42 +376,3 @@ def _undisturbed() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def remove_left(say: Callable[[str], None] = lambda _text: None) -> None:
-    """End the runs of this user's deployments whose process was killed, and remove their containers.
-
-    The runs write their reports first. What is on another engine than this process talks to stays, and so does what
-    cannot be removed now.
-    """
-    for folder in left(PROJECTS):
-        name, file = folder.path.name, folder.path / _COMPOSE_FILE
-        try:
-            engine = json.loads((folder.path / _ENGINE_FILE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # killed before there was anything to be removed
-            engine = None
-        if engine is not None and engine != {variable: os.environ.get(variable, "") for variable in _ENGINE}:
-            folder.let_go()
-            continue
-        if file.is_file():
-            say(f"removing the containers of project {name}, whose run was killed")
-            compose = ["docker", "compose", "--project-name", name, "--file", str(file)]
-            quiet = {**os.environ, "COMPOSE_PROGRESS": "quiet"}
-            _stop(compose, quiet)
-            if _done([*compose, "down", "--volumes", "--timeout", "1"], quiet):
-                say(f"they cannot be removed now; `docker compose -p {name} down -v` tries again")
-                folder.let_go()
-                continue
-        folder.remove()
-
-
-def _stop(compose: Sequence[str], environment: Mapping[str, str]) -> None:
-    _done([*compose, "stop", "--timeout", str(GRACE), RUN], environment)
-
-
-def _done(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The exit code of a command that is given time to end; not 0 when it takes longer."""
-    try:
-        return call(command, environment).returncode
-    except subprocess.TimeoutExpired:
-        return 1

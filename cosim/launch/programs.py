@@ -84,7 +84,7 @@ class Program:
         across a base station or an access point."""
         mine = {interface.name for interface in self.interfaces} - {UP}  # by which nodes reach the host alone
         across = {CELL, WIRE} if self.routed and mine & {CELL, WIRE} else set()
-        if self.bridged and (self.point or self.station or WIRE in mine or across):
+        if self.bridged and (self.point or self.station or WIRE in mine):
             across |= {WIRE, AIR} if other.point or other.station else {WIRE}
         for names in (mine, across):
             for interface in other.interfaces:

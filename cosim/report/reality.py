@@ -99,11 +99,11 @@ def validity(run: Folder) -> list[tuple[str, str, str]]:
     probe = _probed(run)
     if probe:
         worst, off = finite(probe.get("worst_deviation")), int(probe.get("deviating") or 0)
-        failed = len(probe.get("failed") or ())
+        failed = len(probe.get("failed") or ()) + int(finite(probe.get("left")) or 0)
         text = f"{probe.get('measured')} links measured from inside the nodes, {off} off by more than the threshold"
         text += f", {failed} not measured" if failed else ""
         text += f"; largest deviation {digits(worst)} of it ({probe.get('worst_link')})" if worst is not None else ""
-        out.append(("Probe", text, "warn" if off or failed else "good"))
+        out.append(("Probe", text, "warn" if off or failed or not probe.get("measured") else "good"))
     return out + _shaped(run)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 150.0  # s, for what must happen; long, since the machine may be busy
 NEAR = 1.0  # m between a real and a simulated run at equal times
 SOON = 1.0  # s between their phases of an engagement
+AGAIN = 15.0  # s in which a drone that has waited for word of the tractor has caught up
 
 _SCENARIO = """\
 apiVersion: cosim/v1
@@ -34,7 +36,7 @@ adapters:
     missions: {{tractor: {{points: [[0 m, 300 m]]}}}}
     engage:
       - {{drone: uav-1, target: tractor, commands: [{{at: 1 s, for: 300 s}}]}}
-    real: {{patience: 1 s}}
+    real: {{patience: 10 s}}
   wifi: {{}}
   network: {{silence: 30 s}}
 kinds:
@@ -159,13 +161,23 @@ def summary(folder: Path, adapter: str) -> dict[str, Any]:
     return dict(found)
 
 
-def apart(one: Path, other: Path, since: float = 0.0) -> dict[str, float]:
-    """The largest distance (m) between the places of each vehicle in two runs at equal times from `since` s on."""
+def reached(folder: Path) -> float:
+    """The time (s) up to which places of a run, be it going on, can be read."""
+    with contextlib.closing(cosim.load(folder)) as run:
+        ((found,),) = run.sql("select max(time) from mobility").fetchall()
+    return float(found)
+
+
+def apart(one: Path, other: Path, since: float = 0.0, until: float = math.inf) -> dict[str, float]:
+    """The largest distance (m) between the places of each vehicle in two runs at equal times (s)."""
     places = []
     for folder in (one, other):
         with contextlib.closing(cosim.load(folder)) as run:
-            rows = run.sql(f"select node, time, x, y, z from mobility where time >= {since}").fetchall()
+            rows = run.sql(
+                f"select node, time, x, y, z from mobility where time between {since} and '{until}'"
+            ).fetchall()
         places.append({(node, round(at, 6)): np.array(place) for node, at, *place in rows})
+    assert places[0]
     assert places[0].keys() == places[1].keys()
     found: dict[str, float] = {}
     for key, place in places[0].items():

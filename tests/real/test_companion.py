@@ -25,7 +25,7 @@ name: companion
 run: {{duration: {duration} s, step: 200 ms}}
 geo: {{origin: [39.36, 22.95, 60 m]}}
 adapters:
-  vehicle: {{missions: {{uav: {way}}}, real: {{patience: 1 s}}}}
+  vehicle: {{missions: {{uav: {way}}}, real: {{patience: 10 s}}}}
   wifi: {{}}
   network: {{silence: 30 s}}
   continuum: {{leave: [pictures]}}
@@ -79,9 +79,14 @@ def test_pictures_take_longer_the_farther_the_drone_is_until_none_arrives(tmp_pa
     assert (stages[:, 1:] >= stages[:, :-1] - 1e-9).all()
     upload = done["uploaded"] - done["created"]
     assert upload.median() > SIZE * 8 / FASTEST
-    near, far = upload[done["created"] < 9.0], upload[done["created"] > done["created"].max() - 1.5]
-    assert len(near) > 10
-    assert far.median() > 2.0 * near.median()
+    since = done["created"].max() - 1.5
+    with contextlib.closing(cosim.load(run.folder)) as found:
+        ((rate,),) = found.sql(
+            f"select max(rate) from peer_link where node = 'uav' and peer = 'edge' and time > {since} - 0.2"
+        ).fetchall()
+    assert rate < FASTEST / 2
+    assert len(done[done["created"] < 9.0]) > 10
+    assert upload[done["created"] > since].min() > SIZE * 8 / rate
     lost = table[table["created"] > done["created"].max()]
     assert len(lost) > 3  # out of range nothing arrives
     assert set(lost["status"]) <= {"deadline", "node-failed"}
@@ -110,22 +115,22 @@ def completed(run: Real) -> float:
 
 @pytest.mark.chaos
 def test_neither_death_of_agent_nor_of_autopilot_ends_the_flight_or_the_tasks(tmp_path):
-    scenario = write(tmp_path / "s", 50.0, AROUND)
+    scenario = write(tmp_path / "s", 600.0, AROUND)  # long enough however busy the machine is
     with real(scenario, tmp_path / "runs") as run:
         run.flying()
-        absences = []
-        for module in ("cosim.live", "cosim.autopilot.agent", "cosim.autopilot.node"):
-            until(lambda: list(run.folder.glob("frames/task/*")))
-            before, killed = completed(run), process(run, module)
+        until(lambda: list(run.folder.glob("frames/task/*")))
+        for deaths, module in enumerate(("cosim.live", "cosim.autopilot.agent", "cosim.autopilot.node")):
+            killed = process(run, module)
             assert killed, f"there is no {module}"
             os.kill(killed, signal.SIGKILL)
             until(lambda module=module, killed=killed: process(run, module) not in (0, killed))
+            until(lambda deaths=deaths: run.log.count("uav is flown by its own program") == deaths)
+            before = completed(run)
             until(lambda before=before: completed(run) > before + 8.0)
-            absences.append(run.log.count("the program of uav does not answer"))
-        assert run.process.poll() is None, "the run was over before all had been killed"
-        assert run.ended() == 0, run.said
+        os.killpg(run.process.pid, signal.SIGINT)
+        assert run.ended() == 1, run.said
         follow.assert_nothing_left(run.run)
-    assert absences == [0, 1, 2]  # the flight has not noticed the death of the agent
-    assert run.log.count("uav is flown by its own program") == 2
+    assert follow.summary(run.folder, "vehicle")["absences"] == {"uav": 2}  # not noticed: the death of the agent
     assert ledger_faults(follow.summary(run.folder, "live")) == []
-    assert max(follow.apart(follow.simulated(scenario, tmp_path / "simulated"), run.folder).values()) < follow.NEAR
+    expected, end = follow.simulated(scenario, tmp_path / "simulated"), follow.reached(run.folder)
+    assert max(follow.apart(expected, run.folder, until=end).values()) < follow.NEAR

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import pytest
 
 from cosim.launch.compose import render
 from cosim.launch.deployment import Deployment
+from cosim.launch.held import place
 from cosim.plan.compile import compile_plan
 from cosim.scenario.load import load
 from tests.real import compose, follow
@@ -93,27 +96,44 @@ def test_what_is_interrupted_leaves_nothing(tmp_path, monkeypatch):
     assert left(made.name) == ""
 
 
+def command(scenario, out):
+    """`cosim run --nodes containers` of a scenario."""
+    words = [sys.executable, "-m", "cosim", "run", str(scenario), "--nodes", "containers", "--out", str(out)]
+    return [*words, *(word for value in PATIENT for word in ("--set", value))]
+
+
 @pytest.mark.slow
 def test_one_command_runs_a_scenario_in_containers(tmp_path):
     scenario, before = follow.write(tmp_path / "s", 6.0), projects()
-    command = [
-        sys.executable,
-        "-m",
-        "cosim",
-        "run",
-        str(scenario),
-        "--nodes",
-        "containers",
-        "--out",
-        str(tmp_path / "runs"),
-    ]
-    command += [word for value in PATIENT for word in ("--set", value)]
     done = subprocess.run(
-        [*command, "--json"], cwd=follow.ROOT, env=compose.environment(), capture_output=True, text=True, check=False
-    )
+        [*command(scenario, tmp_path / "runs"), "--json"],
+        cwd=follow.ROOT, env=compose.environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout)
     assert found["status"] == "complete"
     assert Path(found["report"]).is_file()
     assert found["figures"]["energy_total"] > 0.0
     assert projects() <= before  # those of others at the machine stay as they are
+
+
+@pytest.mark.slow
+@pytest.mark.chaos
+def test_a_killed_command_leaves_its_results_and_nothing_else(tmp_path):
+    runs, said = tmp_path / "runs", tmp_path / "said"
+    with said.open("w") as file:
+        process = subprocess.Popen(
+            command(follow.write(tmp_path / "s", 300.0), runs), cwd=follow.ROOT, env=compose.environment(),
+            stdout=subprocess.DEVNULL, stderr=file, start_new_session=True,
+        )  # fmt: skip
+        try:
+            until(lambda: list(runs.glob("*/*/frames/mobility/*")))
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)  # with all that hears the terminal
+            process.wait()
+    name = said.read_text().split("of project ", 1)[1].split()[0]
+    until(lambda: left(name) == "")
+    (folder,) = runs.glob("*/*/")
+    assert follow.manifest(folder)["status"] == "partial"
+    assert (folder / "report.html").is_file()
+    until(lambda: not place(name).exists())

@@ -73,7 +73,7 @@ def test_two_projects_side_by_side_do_what_simulated_nodes_do(tmp_path, expected
 @pytest.mark.chaos
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can kill the processes of containers")
 def test_a_run_goes_on_when_each_of_its_services_dies(tmp_path, expected):
-    with Project(follow.write(tmp_path / "s", duration=60.0)) as project:
+    with Project(follow.write(tmp_path / "s", duration=900.0)) as project:  # enough however busy the machine is
         project.up()
         project.flying()
         for service in SERVICES[1:]:
@@ -82,33 +82,37 @@ def test_a_run_goes_on_when_each_of_its_services_dies(tmp_path, expected):
             until(lambda service=service: project.state(service)["Running"])
         for name in ("uav-1", "tractor"):
             until(lambda name=name: project.log.rfind(f"{name} is flown") > project.log.rfind(f"of {name} does not"))
-        assert project.state("orchestrator")["Running"], "the run was over before all had been killed"
         assert b"<html" in get(project, "/").lower()
-        assert project.ended() == 0, project("logs", "orchestrator")
+        since = follow.reached(project.folder) + follow.AGAIN
+        until(lambda: follow.reached(project.folder) > since + 3.0)
+        assert project.state("orchestrator")["Running"], project("logs", "orchestrator")
+        project("stop", "--timeout", "60", "orchestrator")
         absences = follow.summary(project.folder, "vehicle")["absences"]
         assert set(absences) == {"uav-1", "tractor"}
         assert all(count >= 1 for count in absences.values())
-        counts = follow.delivered(project.folder, after=57.0)
+        counts = follow.delivered(project.folder, after=since)
         assert counts["uav-1", "tractor"] > 5
         assert counts["tractor", "uav-1"] > 5
         # Without a network the drone waited for word of the tractor; it has caught up.
-        assert max(follow.apart(expected(60.0), project.folder, since=57.0).values()) < follow.NEAR
+        end = follow.reached(project.folder)
+        assert max(follow.apart(expected(900.0), project.folder, since, end).values()) < follow.NEAR
     assert project.left == ""
 
 
 @pytest.mark.chaos
 def test_a_vehicle_whose_container_is_paused_is_flown_here_meanwhile(tmp_path, expected):
-    with Project(follow.write(tmp_path / "s", duration=20.0)) as project:
+    with Project(follow.write(tmp_path / "s", duration=60.0)) as project:
         project.up()
         project.flying()
         docker("pause", project.container("uav-1"))
         until(lambda: "the program of uav-1 does not answer; it is flown here" in project.log)
-        time.sleep(10.0)
+        since = follow.reached(project.folder)
+        until(lambda: follow.reached(project.folder) > since + 5.0)
         docker("unpause", project.container("uav-1"))
         until(lambda: "uav-1 is flown by its own program" in project.log)
         assert project.ended() == 0, project("logs", "orchestrator")
         assert follow.summary(project.folder, "vehicle")["absences"] == {"uav-1": 1, "tractor": 0}
-        assert max(follow.apart(expected(20.0), project.folder).values()) < follow.NEAR
+        assert max(follow.apart(expected(60.0), project.folder).values()) < follow.NEAR
     assert project.left == ""
 
 

@@ -56,7 +56,7 @@ def test_a_killed_run_can_be_read_and_its_nodes_serve_the_next(tmp_path):
         project.up()
         project.flying()
         before = places(project.folder)
-        time.sleep(3.0)
+        until(lambda: len(places(project.folder)) > len(before))
         project.crash("orchestrator")
         assert project.ended() == 137
         first = project.folder
@@ -101,18 +101,20 @@ def answers(project: Project) -> bool:
 
 
 def test_a_network_service_that_stands_still_for_ten_seconds_is_waited_for(tmp_path, expected):
-    with Project(follow.write(tmp_path / "s", duration=25.0)) as project:
+    with Project(follow.write(tmp_path / "s", duration=40.0)) as project:
         project.up()
         project.flying()
+        begun = time.monotonic()
         docker("pause", project.container("network"))
         time.sleep(10.0)
         docker("unpause", project.container("network"))
+        took = time.monotonic() - begun
         assert project.ended() == 0, project("logs", "orchestrator")
         told = follow.summary(project.folder, "network")
-        assert 9.0 < told["longest_silence"] < 15.0
+        assert 9.0 < told["longest_silence"] < took + 5.0
         assert told["restarts"] == 0
-        assert follow.delivered(project.folder, after=20.0)["tractor", "uav-1"] > 10
-        ours, theirs = follow.phases(expected(25.0)), follow.phases(project.folder)
+        assert follow.delivered(project.folder, after=35.0)["tractor", "uav-1"] > 10
+        ours, theirs = follow.phases(expected(40.0)), follow.phases(project.folder)
         assert ours["t_command"] == theirs["t_command"]
     assert project.left == ""
 
@@ -179,8 +181,9 @@ def test_a_node_that_floods_gets_no_more_than_its_link(tmp_path):
                 "select sum(bytes), sum(dropped) from link_traffic where node = 'uav-1' and peer = 'tractor'"
             ).fetchall()
             ((rate,),) = run.sql("select max(rate) from peer_link where node = 'uav-1' and peer = 'tractor'").fetchall()
-        assert dropped > 0.5 * sent
+        unread = follow.summary(project.folder, "network")["unread"]
         assert 8 * data < 1.1 * rate * 7.0
+        assert dropped + unread > sent - 1.1 * rate * 7.0 / (8 * 1442)  # all that the link has no room for
     assert project.left == ""
 
 

@@ -35,7 +35,7 @@ def test_real_nodes_do_what_simulated_ones_do(tmp_path, expected):
 def test_an_interrupted_run_leaves_nothing(tmp_path, number):
     with real(follow.write(tmp_path / "s"), tmp_path / "runs") as run:
         run.flying()
-        assert len(netns.leftovers()) == 0
+        assert not [name for name in netns.leftovers() if run.run in name]
         assert len(remains.members(run.run)) >= len(PROGRAMS)
         os.killpg(run.process.pid, number)
         assert run.ended() == 1
@@ -84,7 +84,7 @@ def test_what_is_left_without_a_keeper_is_listed_and_cleared_by_the_next_run(tmp
 
 @pytest.mark.chaos
 def test_a_run_goes_on_when_each_of_its_programs_is_killed(tmp_path, expected):
-    scenario = follow.write(tmp_path / "s", duration=30.0)
+    scenario = follow.write(tmp_path / "s", duration=600.0)  # long enough however busy the machine is
     with real(scenario, tmp_path / "runs") as run:
         run.flying()
         for name in PROGRAMS:
@@ -93,17 +93,20 @@ def test_a_run_goes_on_when_each_of_its_programs_is_killed(tmp_path, expected):
             os.kill(killed, signal.SIGKILL)
             until(lambda name=name, killed=killed: run.program(name) not in (0, killed))
             assert f"{name} has ended with exit code -9; it is started again" in run.said
-        assert run.process.poll() is None, "the run was over before all had been killed"
-        assert run.ended() == 0, run.said
+        until(lambda: run.log.count("is flown by its own program") == 2)
+        since = follow.reached(run.folder) + follow.AGAIN
+        until(lambda: follow.reached(run.folder) > since + 3.0)
+        os.killpg(run.process.pid, signal.SIGINT)
+        assert run.ended() == 1, run.said
         follow.assert_nothing_left(run.run)
         told = follow.summary(run.folder, "vehicle")
         assert told["absences"] == {"uav-1": 1, "tractor": 1}
-        assert run.log.count("is flown by its own program") == 2
-        counts = follow.delivered(run.folder, after=27.0)
+        counts = follow.delivered(run.folder, after=since)
         assert counts["uav-1", "tractor"] > 5
         assert counts["tractor", "uav-1"] > 5
         # Without a network the drone waited for word of the tractor; it has caught up.
-        assert max(follow.apart(expected(30.0), run.folder, since=28.0).values()) < follow.NEAR
+        end = follow.reached(run.folder)
+        assert max(follow.apart(expected(600.0), run.folder, since, end).values()) < follow.NEAR
 
 
 @pytest.mark.chaos
@@ -128,18 +131,18 @@ def test_a_run_waits_for_a_vehicle_that_it_is_told_to_wait_for(tmp_path, expecte
 
 
 @pytest.mark.chaos
-def test_a_vehicle_that_stands_still_for_ten_seconds_is_flown_here_meanwhile(tmp_path, expected):
-    with real(follow.write(tmp_path / "s", duration=20.0), tmp_path / "runs") as run:
+def test_a_vehicle_that_stands_still_is_flown_here_meanwhile(tmp_path, expected):
+    with real(follow.write(tmp_path / "s", duration=40.0), tmp_path / "runs") as run:
         run.flying()
         stopped = run.program("uav-1")
         os.kill(stopped, signal.SIGSTOP)
         until(lambda: "the program of uav-1 does not answer; it is flown here" in run.log)
-        with pytest.raises(subprocess.TimeoutExpired):
-            run.process.wait(10.0)
+        since = follow.reached(run.folder)
+        until(lambda: follow.reached(run.folder) > since + 5.0)
         os.kill(stopped, signal.SIGCONT)
         until(lambda: "uav-1 is flown by its own program" in run.log)
         assert run.program("uav-1") == stopped
         assert run.ended() == 0, run.said
         assert follow.summary(run.folder, "vehicle")["absences"] == {"uav-1": 1, "tractor": 0}
-        assert max(follow.apart(expected(20.0), run.folder).values()) < follow.NEAR
+        assert max(follow.apart(expected(40.0), run.folder).values()) < follow.NEAR
         follow.assert_nothing_left(run.run)

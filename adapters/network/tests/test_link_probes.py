@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given
@@ -117,8 +118,34 @@ def test_the_run_ends_beyond_the_threshold_if_it_is_to():
     service = Service({AB: found(), BA: found(delay=0.2)})
     probing.step(0.0, {AB: GOOD, BA: GOOD}, service)
     probing.step(1.0, {AB: GOOD, BA: GOOD}, service)
-    with pytest.raises(RunError, match=r"link from b to a on wlan0: measured 200\.0 ms.*times the threshold"):
+    with pytest.raises(RunError, match=r"link from b to a on wlan0: measured 200 ms.*times the threshold"):
         probing.step(2.0, {AB: GOOD, BA: GOOD}, service)
+
+
+@pytest.mark.parametrize(("rate", "said"), [(math.nan, "10.0% loss; asked"), (4.5e6, "10.0% loss, 4.5 Mbit/s; asked")])
+def test_what_was_not_measured_is_not_told(caplog, rate, said):
+    probing = Probing(ProbeConfig(pairs=1), SCENE)
+    service = Service({AB: found(delay=0.2, rate=rate)})
+    for k in range(2):
+        probing.step(float(k), {AB: GOOD, BA: GOOD}, service)
+    assert said in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("then", "apart", "ends"),
+    [
+        (GOOD, (), True),  # it should be up
+        (DOWN, (), False),  # it need not carry anything
+        (GOOD, ("wlan0",), False),  # another radio decides
+    ],
+)
+def test_a_link_that_carries_nothing_ends_the_run_if_it_should_be_up(then, apart, ends):
+    probing = Probing(ProbeConfig(fail=True, pairs=1), SCENE, apart)
+    service = Service({AB: found(error="nothing has come through")})
+    probing.step(0.0, {AB: GOOD, BA: GOOD}, service)
+    with pytest.raises(RunError, match="nothing has come through; it should be up") if ends else nullcontext():
+        probing.step(1.0, {AB: then, BA: GOOD}, service)
+    assert probing.summary()["failed"] == ["link from a to b on wlan0: nothing has come through"]
 
 
 def test_a_service_that_forgets_is_not_waited_for(monkeypatch):

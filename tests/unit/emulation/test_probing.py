@@ -97,7 +97,7 @@ def test_without_sidecar_or_answer_it_is_given_up(monkeypatch):
     orders.ask(AB, 5e6, SESSION, 2)
     orders.serve()
     orders.serve()
-    assert "no answer of the sidecars" in orders.found[AB].error
+    assert "nothing comes through" in orders.found[AB].error
 
 
 def test_not_too_many_wait():

@@ -6,13 +6,15 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 
 import pytest
 
 from cosim.contract.errors import RunError, SetupError
 from cosim.launch import sources
+from cosim.launch.cleanup import remove_left
 from cosim.launch.contained import ended_by_signals
-from cosim.launch.deployment import Deployment, remove_left, require_engine
+from cosim.launch.deployment import Deployment, require_engine
 from tests.unit.launch.worlds import DRONE, EDGE, plan
 
 STAND_IN = """#!/bin/sh
@@ -77,9 +79,8 @@ def test_everything_goes_by_one_project_that_is_removed(calls, deployment):
         open(files.pop()).close()  # noqa: PTH123
 
 
-def test_the_next_start_removes_what_a_killed_process_has_left(calls, deployment, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    deployment.start()
+def killed(tmp_path, deed="pass"):
+    """The project of a process that was killed with its process group while its containers were up."""
     script = f"""if True:
         from pathlib import Path
         from tests.unit.launch.test_deployment import Deployment, plan
@@ -87,19 +88,38 @@ def test_the_next_start_removes_what_a_killed_process_has_left(calls, deployment
         other = Deployment(made, Path({str(tmp_path)!r}) / "world/scenario.cosim.yaml", runs=Path({str(tmp_path)!r}))
         other.start()
         print(other.name, flush=True)
-        __import__("os").kill(__import__("os").getpid(), 9)
+        {deed}
+        __import__("os").killpg(0, 9)
     """
     known = {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     killed = subprocess.run(
-        [sys.executable, "-c", script], env={**os.environ, **known}, capture_output=True, text=True, check=False
-    )
-    name, told = killed.stdout.strip(), []
+        [sys.executable, "-c", script],
+        env={**os.environ, **known}, start_new_session=True, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert killed.returncode == -signal.SIGKILL, killed.stderr
+    return killed.stdout.strip()
+
+
+def test_a_keeper_removes_what_a_killed_process_has_left(calls, tmp_path):
+    name = killed(tmp_path)
+    end = time.monotonic() + 60.0
+    while (tmp_path / name).exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    assert [line.split(" --file ")[0].split()[-1] for line in calls()[-2:]] == [name] * 2
+    assert calls()[-2].endswith("stop --timeout 60 orchestrator")
+    assert calls()[-1].endswith("down --volumes --timeout 1")
+
+
+def test_the_next_start_removes_what_a_killed_process_has_left(calls, deployment, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    deployment.start()
+    name, told = killed(tmp_path, "other._keeper.kill(), other._keeper.wait()"), []
     monkeypatch.setenv("FAILS", "down")
-    remove_left(told.append)  # the engine does not want to now
+    remove_left(say=told.append)  # the engine does not want to now
     assert (tmp_path / name).is_dir()
     monkeypatch.setenv("FAILS", "nothing fails")
-    remove_left(told.append)
+    remove_left(say=told.append)
     assert [line.split("; ")[0] for line in told] == [
         f"removing the containers of project {name}, whose run was killed",
         "they cannot be removed now",
@@ -220,6 +240,16 @@ def test_what_is_being_removed_is_removed_whatever_is_pressed(calls, deployment,
         deployment.close()
     assert calls()[-1].endswith("down --volumes --timeout 1")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_what_cannot_be_removed_is_told_with_a_remedy(calls, deployment, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    deployment.start()
+    deployment._environment |= {"FAILS": " down ", "WHY": "Cannot connect to the Docker daemon"}
+    with pytest.raises(RunError, match=rf"Cannot connect .*; the next start .* -p {deployment.name} down -v`"):
+        deployment.close()
+    remove_left()
+    assert not (tmp_path / deployment.name).exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

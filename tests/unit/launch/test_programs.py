@@ -72,6 +72,19 @@ def test_a_cell_reaches_wired_nodes_across_its_base_station(tmp_path):
     assert not far.forwards
 
 
+def test_a_cell_reaches_an_access_point_by_its_wire_and_none_of_its_stations(tmp_path):
+    uav = "{kind: uav, at: [0 m, 0 m], radio: {}, runs: vuav}"
+    mast = "{kind: base-station, at: [9 m, 0 m], cpu: 4 x 1 GHz, cell: {}, runs: vedgenode}"
+    point = "{kind: edge, at: [9 m, 9 m], cpu: 4 x 1 GHz, wifi: {mode: access-point}, runs: vedgenode}"
+    box = "{kind: edge, at: [8 m, 9 m], cpu: 4 x 1 GHz, wifi: {mode: station}, runs: vedgenode}"
+    more = "links: [{between: [mast, point], rate: 1 Gbit/s, delay: 1 ms}]\n"
+    drone, station, house, inside = programs(plan(tmp_path, uav=uav, mast=mast, point=point, box=box, more=more).scene)
+    assert drone.reached(house) == "10.173.0.3"
+    assert drone.reached(inside) == ""
+    assert station.reached(inside) == "10.171.0.4"
+    assert inside.reached(house) == "10.171.0.3"
+
+
 def test_nodes_without_software_are_no_programs(tmp_path):
     scene = plan(tmp_path, uav_1=DRONE, host=EDGE.replace(", runs: vedgenode", "")).scene
     assert [node.node for node in programs(scene)] == ["uav-1"]

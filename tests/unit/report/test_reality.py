@@ -85,7 +85,8 @@ def test_machines_say_whether_they_had_their_links(tmp_path, shaping, said, mark
         ({"restarts": 2}, "Emulation", "restarted 2 times"),
         ({"away": 3}, "Programs", "veh0 3 times"),
         ({"probe": {**NETWORK["probe"], "deviating": 1}}, "Probe", "1 off by more"),
-        ({"probe": {**NETWORK["probe"], "failed": ["x"]}}, "Probe", "1 not measured"),
+        ({"probe": {**NETWORK["probe"], "failed": ["x"], "left": 2}}, "Probe", "3 not measured"),
+        ({"probe": {"measured": 0, "failed": [], "deviating": 0}}, "Probe", "0 links measured"),
     ],
 )
 def test_what_casts_doubt_on_the_emulation_is_marked(tmp_path, more, question, said):
