@@ -88,6 +88,7 @@ class ContinuumAdapter:
         self._changes = Changes(scene.capacity)
         self._failures = Failures(self._config.failures, scene, len(self._world.system.link_a), context.seed)
         network = self._config.network
+        self._struck = np.zeros(scene.capacity, np.bool_)  # failed by an event
         self._access = None if network is None else Access(network, scene, self._engine, context.period)
         self._air = Air.silent()
         self._generation = np.zeros(scene.capacity, np.int64)
@@ -178,16 +179,23 @@ class ContinuumAdapter:
             if turn.link:
                 self._tell_links()
             elif turn.up:
-                self._engine.recover([turn.number])
+                self._recover(np.array([turn.number]))
             else:
                 self._engine.fail([turn.number])
             self._look()
 
+    def _recover(self, slots: NDArray[np.int64]) -> None:
+        """Let nodes come back that neither an event nor a failure of their own holds down."""
+        self._engine.recover(slots[~self._struck[slots] & self._failures.nodes_up[slots]])
+
     def _happen(self, event: Event) -> None:
-        if event.do == "fail":
-            self._engine.fail(slots_of(event.nodes))
-        elif event.do == "recover":
-            self._engine.recover(slots_of(event.nodes))
+        if event.do in ("fail", "recover"):
+            slots = slots_of(event.nodes)
+            self._struck[slots] = event.do == "fail"
+            if event.do == "fail":
+                self._engine.fail(slots)
+            else:
+                self._recover(slots)
         elif event.do in ("degrade", "restore"):
             self._changes.add(event)
             self._tell_links()

@@ -11,7 +11,7 @@ from cosim.continuum.engine import Engine
 from cosim.continuum.hardware import Accelerator, Battery, OperatingPoint, Scaling
 from cosim.continuum.layout import ABSENT, ONDEMAND, PERFORMANCE, POWERSAVE, USERSPACE
 from cosim.continuum.power import Platform, cubic, platform
-from cosim.continuum.resources import Resources
+from cosim.continuum.resources import Resources, clocks
 from cosim.contract.entities import Node, Power
 from cosim.contract.entities import Scaling as Points
 from cosim.contract.frame import Frame
@@ -117,7 +117,7 @@ class Gauges:
             "waiting": now.waiting[here].astype(np.int32),
             "memory": now.free_memory[here],
             "storage": now.free_storage[here],
-            "frequency": self._engine.state.stations["rate"][3 * slots],
+            "frequency": clocks(self._engine.state, slots),
         }
         return Frame("machine", time, slots.astype(np.int32), columns)
 

@@ -27,14 +27,14 @@ class Turn:
 
 
 class Failures:
-    """When nodes and links fail and come back; `links_up` (links,) is 0 for those that are down.
+    """When nodes and links fail and come back; `nodes_up` (slots,) and `links_up` (links,) say how they are now.
 
-    What fails draws its times from a stream of its own, so they do not depend on the others. A node that
-    an event has failed comes back at the repair of its own failure too, if that is earlier.
+    What fails draws its times from a stream of its own, so they do not depend on the others.
     """
 
     def __init__(self, config: Mapping[str, FailureConfig], scene: Scene, links: int, seed: tuple[int, ...]) -> None:
-        self.links_up: NDArray[np.float64] = np.ones(links)
+        self.nodes_up: NDArray[np.bool_] = np.ones(scene.capacity, np.bool_)
+        self.links_up: NDArray[np.bool_] = np.ones(links, np.bool_)
         self._next: list[tuple[float, int, int, bool]] = []  # s, 1 for links, number, whether it comes back
         self._means: dict[tuple[int, int], FailureConfig] = {}
         self._streams: dict[tuple[int, int], np.random.Generator] = {}
@@ -51,8 +51,7 @@ class Failures:
         if not self._next or self._next[0][0] > until:
             return None
         at, what, number, up = heapq.heappop(self._next)
-        if what:
-            self.links_up[number] = float(up)
+        (self.links_up if what else self.nodes_up)[number] = up
         self._plan(at, what, number, up=not up)
         return Turn(at, bool(what), number, up)
 

@@ -30,7 +30,9 @@ def summary(model: Datacentres, world: DatacentreWorld, scene: Scene) -> Summary
         sums = np.bincount(world.group, amount, len(world.groups))
         return {name: float(value) for name, value in zip(world.groups, sums, strict=True)}
 
+    used = model.sums.busy / (model.time or 1.0)
     return {
+        "utilisation": dict(zip(names, map(float, used), strict=True)),
         "energy": {
             "total": float(books.energy.sum()) + books.link_energy,
             "by_node": {name: float(value) for name, value in zip(names, books.energy, strict=True)},

@@ -28,6 +28,7 @@ def problems(config: DatacentreConfig, context: Context) -> list[Problem]:
     found += _machines(config, nodes, path)
     found += _hidden(config, nodes, path)
     found += context.unreached(_begins(config, path))
+    found += context.unbooked()
     found += refusals(lambda: world.utilisation_of(config, context, path))
     found += refusals(lambda: world.policies_of(config, path))
     for name, block in config.places.items():

@@ -30,6 +30,7 @@ class IntervalAccounts:
         self._ended = np.zeros((loads, len(TASK_STATUS)), np.int64)
         self._price = np.array([node.cost.energy for node in world.nodes])
         self._constant = "constant-cost" in world.quirks
+        self._used = np.zeros(len(world.nodes))  # intervals, each times the share in use
 
     def note(self, makers: NDArray[np.int64]) -> None:
         """These devices have made the next containers."""
@@ -76,9 +77,11 @@ class IntervalAccounts:
         hosts = self._simulation.world.hosts
         idle = self._simulation.world.power[:, 0].copy()
         time_cost, energy_cost = self._cost()
+        used = hosts["used"] / hosts["mips"]
+        self._used += used
         columns = {
             "running": hosts["count"].astype(np.int32),
-            "utilisation": hosts["used"] / hosts["mips"],
+            "utilisation": used,
             "power": hosts["joules"] / self._simulation.length if time > 0.0 else idle,
             "energy": hosts["energy"].copy(),
             "cost": time_cost + energy_cost,
@@ -95,6 +98,7 @@ class IntervalAccounts:
         energy = world.hosts["energy"]
         names = [node.id for node in self._world.nodes]
         time_cost, energy_cost = self._cost()
+        intervals = self._simulation.interval - 1
         tiers = {
             tier: float(sum(energy[k] for k, node in enumerate(self._world.nodes) if node.tier == tier))
             for tier in _TIERS
@@ -117,8 +121,9 @@ class IntervalAccounts:
                 "transfer": 0.0,
                 "energy": float(energy_cost.sum()),
             },
+            "utilisation": dict(zip(names, map(float, self._used / max(intervals, 1)), strict=True)),
             "quirks": sorted(self._world.quirks),
-            "intervals": self._simulation.interval - 1,
+            "intervals": intervals,
         }
 
 

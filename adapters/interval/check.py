@@ -13,6 +13,7 @@ def problems(config: IntervalConfig, context: Context) -> list[Problem]:
     from adapters.interval.world import build  # needs numpy
 
     found = refusals(lambda: build(context.scene, config, context.name))
+    found += context.unbooked("cpu", "energy")
     at = f"adapters.{context.name}"
     loads = {load.name for load in context.scene.workloads}
     every: dict[str, IntervalConfig | Container] = {"": config}

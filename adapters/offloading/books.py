@@ -116,7 +116,9 @@ class OffloadingAccounts:
         """The ledgers: tasks, bytes, energy in J and cost. `causes` has the model's own words."""
         applications = outcome.study.applications
         loads = {application.name: _tasks(outcome, k, int(self._late[k])) for k, application in enumerate(applications)}
-        hosts = self._energy(outcome.time, self._busy(machines))
+        busy = self._busy(machines)
+        hosts = self._energy(outcome.time, busy)
+        used = self._over_hosts(busy) / (self._all_cores * (outcome.time or 1.0))
         by_node = dict(zip(self._names, map(float, hosts), strict=True))
         devices, links = (outcome.energy.get(meter, 0.0) for meter in ("mobile", "network"))
         by_node[self._world.fleet.name] = devices
@@ -142,6 +144,7 @@ class OffloadingAccounts:
                 "transfer": float(self._cost[1].sum()),
                 "energy": 0.0,
             },
+            "utilisation": dict(zip(self._names, map(float, used), strict=True)),
             "events": outcome.events,
         }
 

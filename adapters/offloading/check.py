@@ -25,7 +25,7 @@ def problems(config: OffloadingConfig, context: Context) -> list[Problem]:
     if found:
         return found
     study = build(config, context.scene, context.name, context.duration).study
-    warned = list(_left_out(config, context))
+    warned = [*_left_out(config, context), *context.unbooked("cpu", "transfer")]
     try:
         choose = chosen(study)
     except SchedulerError as error:

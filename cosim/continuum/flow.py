@@ -113,7 +113,8 @@ def _admit(s: Record, i: int, now: float) -> None:
         end(s, i, NODE_FAILED, now)
         return
     j = processor(t.host)
-    node.inputs += load(s, t)
+    if now > t.assigned:  # else it was here already: nothing has come in
+        node.inputs += load(s, t)
     if t.phase == MOVE:
         add(s, STATE_DELIVERED, load(s, t))
     else:

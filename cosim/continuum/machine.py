@@ -238,9 +238,9 @@ def set_point(s: Record, m: int, point: int, now: float) -> None:
     j = processor(machine.node)
     station = memory.station(s.stations, j)
     touch(station, now)
-    before = station.rate
+    before = _nominal(s, m)
     machine.point = point
-    station.rate = memory.point(s.points, machine.first_point + point).clock
+    station.rate = _nominal(s, m)
     if s.scaled != 0:
         _rescale(s, j, before, station.rate, memory.kind(s.kinds, memory.node(s.nodes, machine.node).kind).clock)
     h = memory.node(s.nodes, machine.node).host
@@ -270,7 +270,7 @@ def govern(s: Record, m: int, now: float) -> None:
     used = (station.busy - machine.looked_busy) / (machine.period * station.servers)
     point = machine.points - 1
     if used < machine.threshold:
-        asked = used * station.rate
+        asked = used * _nominal(s, m)
         while point > 0 and asked < machine.threshold * memory.point(s.points, machine.first_point + point - 1).clock:
             point -= 1
     set_point(s, m, point, now)
@@ -289,17 +289,18 @@ def _start(s: Record, m: int, i: int, now: float) -> None:
     machine = memory.machine(s.machines, m)
     if machine.points > 0:
         _watch(s, m, now)
-    enter(s, processor(machine.node), i, t.rest * _pace(s, machine, t), now)
+    enter(s, processor(machine.node), i, t.rest * _pace(s, m, t), now)
 
 
 @jit
-def _pace(s: Record, machine: Record, t: Record) -> float:
-    """Cycles that a cycle of task t takes at the machine's present clock."""
+def _pace(s: Record, m: int, t: Record) -> float:
+    """Cycles that a cycle of task t takes at the present clock of machine m."""
+    machine = memory.machine(s.machines, m)
     c = memory.workload(s.workloads, t.workload).sensitivity
     if machine.points == 0 or c == 1.0:
         return 1.0
     fastest = memory.kind(s.kinds, memory.node(s.nodes, machine.node).kind).clock
-    return float(c + (1.0 - c) * memory.station(s.stations, processor(machine.node)).rate / fastest)
+    return float(c + (1.0 - c) * _nominal(s, m) / fastest)
 
 
 @jit
@@ -312,7 +313,7 @@ def take_out(s: Record, m: int, i: int, now: float) -> None:
     left = left_over(s, i, now)
     leave(s, i, now)
     if j < s.first_accelerator:
-        t.rest = left / _pace(s, memory.machine(s.machines, m), t)
+        t.rest = left / _pace(s, m, t)
     else:
         t.rest, t.operations = 0.0, left
 

@@ -48,6 +48,17 @@ class Resources:
     empty: NDArray[np.bool_]  # (batteries,)
 
 
+def clocks(s: State, slots: Ints) -> Floats:
+    """Hz of a core of each of these nodes, also of one whose quota is used up."""
+    found: Floats = s.kinds["clock"][s.nodes["kind"][slots]]
+    machine = s.nodes["machine"][slots]
+    for k in np.flatnonzero(machine >= 0).tolist():
+        row = s.machines[machine[k]]
+        if row["points"]:
+            found[k] = s.points["clock"][row["first_point"] + row["point"]]
+    return found
+
+
 def accelerator_readings(s: State) -> tuple[Floats, Floats]:
     """(busy unit-seconds, J) of every accelerator at the present time."""
     now = float(s.meta["now"][0])

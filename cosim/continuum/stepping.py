@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from cosim.continuum.layout import COULD_HOLD, DOWN, FREE, JOIN, MOVE, NEW, RUN, UP, State
 from cosim.continuum.ledger import read_links, read_meters
 from cosim.continuum.numbering import first_link_station, processor
+from cosim.continuum.resources import clocks
 from cosim.contract.records import Records
 
 Floats = NDArray[np.float64]
@@ -226,7 +227,7 @@ def _left(s: State, tasks: Records) -> Floats:
     units = np.where(waits, tasks["tag"][on], np.maximum(tasks["tag"][on] - virtual, 0.0))
     # as `cosim.continuum.machine`: a slower clock needs fewer cycles for work that it does not slow down as much
     c, fastest = s.workloads["sensitivity"][tasks["workload"][on]], s.kinds["clock"][s.nodes["kind"][tasks["host"][on]]]
-    left[on] = units / (c + (1.0 - c) * station["rate"] / fastest)
+    left[on] = units / (c + (1.0 - c) * clocks(s, tasks["host"][on]) / fastest)
     return left
 
 

@@ -30,6 +30,7 @@ from cosim.contract import units
 from cosim.contract.block import EventKey, NodeKey
 from cosim.contract.entities import Event, Node, Scene
 from cosim.contract.errors import Problem, ProtocolError
+from cosim.contract.node_keys import Cost
 from cosim.contract.seeds import stream
 from cosim.contract.signals import Signal
 from cosim.contract.trust import Trusted
@@ -172,6 +173,16 @@ class Context:
             if when >= self.duration:
                 text = f"begins at {when:g} s, and the run has ended at {self.duration:g} s, so it never happens"
                 yield Problem(text, path, hint="begin it earlier, or make run.duration longer", fatal=False)
+
+    def unbooked(self, *known: str) -> Iterator[Problem]:
+        """Warnings of prices of hosts that a model which knows these ones does not book, where no other one may."""
+        hosts = [node for node in self.scene.nodes if node.tier != "device" and "workloads" not in self.shared]
+        for price in Cost.model_fields if hosts else ():
+            having = [node.id for node in hosts if price not in known and getattr(node.cost, price)]
+            if having:
+                more = f", nor that of {len(having) - 1} more" if having[1:] else ""
+                text = f"'{self.name}' does not book this price{more}, so no figure of cost has it"
+                yield Problem(text, f"nodes.{having[0]}.cost.{price}", hint="leave it out", fatal=False)
 
     def path(self, text: str) -> Path:
         """`text` as a path, relative ones from the scenario's folder."""

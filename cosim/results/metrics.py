@@ -2,7 +2,8 @@
 
 Response time of a completed task = ended - created, and splits into upload (uploaded - created),
 queue (started - uploaded; 0 where hosts share their cores among all tasks), compute
-(computed - started) and download (ended - computed).
+(computed - started) and download (ended - computed). A part is told of the tasks that have both its times: a
+job of a graph has no single upload, and hence no queue either.
 
 Of tasks that were recorded as statistics the quantiles are those of `cosim.results.summary`, within its error.
 """
@@ -140,7 +141,7 @@ def _tasks(run: Run, ledgers: Sequence[Mapping[str, Any]], columns: set[str]) ->
 def _times(run: Run) -> dict[str, Figure]:
     """Response time and its parts over all completed tasks."""
     sql = ", ".join(
-        f"{formula.format(expression)} AS {part}_{statistic}"
+        f"{formula.format(expression)} FILTER (isfinite({expression})) AS {part}_{statistic}"
         for part, (expression, _) in _SPLIT.items()
         for statistic, (formula, _) in _STATISTICS.items()
     )
@@ -202,7 +203,8 @@ def _grouped_tasks(run: Run, column: str) -> dict[str, Any]:
     """Counts and times of tasks per value of `column`; tasks that never got to a host have none."""
     done = "FILTER (status = 'completed')"
     times = ", ".join(
-        f"{_STATISTICS[statistic][0].format(expression)} {done} AS {part}_{statistic}"
+        f"{_STATISTICS[statistic][0].format(expression)} FILTER (status = 'completed' AND isfinite({expression})) "
+        f"AS {part}_{statistic}"
         for part, (expression, _) in _SPLIT.items()
         for statistic in (_STATISTICS if part == "response" else ("mean",))
     )

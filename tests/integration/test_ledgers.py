@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 import cosim
 from cosim.results.session import run
 
+SHIPPED = Path(__file__).parents[2] / "scenarios"
 SCHEDULERS = ["nearest", "least-loaded", "cloud", "local", "random", "round-robin", "hybrid"]
 
 
@@ -154,3 +155,23 @@ def check(result: cosim.Run) -> None:
         "(created <= uploaded AND uploaded <= started AND started <= computed AND computed <= ended)"
     ).fetchall()
     assert times == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("name", "duration"), [("hello", "6 s"), ("offloading", "2 min"), ("fog-interval", "1 h"), ("energy-aware", "1 h")]
+)
+def test_utilisation_is_that_of_the_whole_time_whatever_is_recorded(tmp_path, name, duration):
+    short = f"run.duration={duration}"
+    kept, left = (
+        cosim.load(run(SHIPPED / name, out=tmp_path, overrides=[short, *more]).folder)
+        for more in ((), (f"record.host.every={duration}",))
+    )
+    rows = kept.sql("SELECT node, avg(utilisation) FROM host WHERE time > 0 GROUP BY node").fetchall()  # 0: no interval
+    assert len(rows) > 1
+    for metrics in (kept.metrics, left.metrics):
+        found = {node: entry["utilisation"] for node, entry in metrics["hosts"].items() if "utilisation" in entry}
+        assert found == pytest.approx(dict(rows))
+        mean = sum(found.values()) / len(found)
+        assert metrics["figures"]["utilisation_mean"]["value"] == pytest.approx(mean)
+    kept.close()
+    left.close()

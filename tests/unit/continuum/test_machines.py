@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cosim.continuum import INTERVAL, Accelerator, Decisions, Engine, Kind, OperatingPoint, PowerStates, Scaling
+from cosim.continuum import INTERVAL, Accelerator, Decisions, Engine, Kind, OperatingPoint, PowerStates, Quota, Scaling
 from cosim.continuum.layout import CAPACITY, COMPLETED, NODE_FAILED, ONDEMAND, POWERSAVE, USERSPACE
 from tests.unit.continuum.worlds import CLOCK, attach, every, field, move, system
 
@@ -191,6 +191,31 @@ def test_a_change_of_the_clock_holds_for_the_rest_of_the_work(fcfs):
     np.testing.assert_allclose(ended["computed"][order], [1.0 + 4.0 + 6.0 * 2.0, 1.0 + 4.0 + 6.0 * 1.5])
     on = 4.0 * 30.0 + 9.0 * 20.0 + 3.0 * 15.0  # both cores at 1 GHz, both at 0.5 GHz, one of them
     np.testing.assert_allclose(engine.ledger().energy, [on + 10.0 * (100.0 - 16.0)])
+
+
+def test_work_that_comes_while_the_quota_is_used_up_takes_as_long_as_at_any_time():
+    loads = [every(1000.0, work * CLOCK, sensitivity=c) for work, c in ((0.06, 0.0), (0.02, 0.5), (0.01, 0.0))]
+    engine = alone(host(scaling=Scaling(POINTS, USERSPACE), quota=Quota(0.2, 0.05)), *loads)
+    engine.set_points([0], [0])
+    for k, at in enumerate((1.0, 1.07, 1.08)):  # the first one uses up the quota until 1.05
+        move(engine, k, at)
+    engine.advance(1.15)
+    np.testing.assert_allclose(engine.step(0.0).placed["left"], np.array([0.01, 0.02, 0.01]) * CLOCK)
+    engine.set_points([0], [2])  # while the cores stand still
+    engine.advance(3.0)
+    ended = engine.drain()
+    order = np.argsort(ended["workload"])
+    np.testing.assert_allclose(ended["computed"][order], [1.21, 1.23, 1.24])
+
+
+def test_ondemand_judges_the_use_by_the_clock_also_while_the_quota_is_used_up():
+    scaling = Scaling(POINTS, ONDEMAND, period=0.08, threshold=0.9)
+    engine = alone(host(scaling=scaling, quota=Quota(0.2, 0.15)), every(1000.0, 10 * CLOCK))
+    move(engine, 0, 1.0)
+    engine.advance(1.1)
+    assert engine.state.hosts["frequency"][0] == CLOCK
+    engine.advance(1.17)  # used for 0.07 s of 0.08 s, then stopped: 87.5 %, more than 90 % of 0.75 GHz
+    assert engine.state.hosts["frequency"][0] == CLOCK
 
 
 def test_unknown_operating_points_are_refused():

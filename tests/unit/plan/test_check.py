@@ -197,13 +197,15 @@ def test_what_another_model_makes_of_a_workload_is_not_warned_of(write):
     fleet = ("cam-[1..3]: {kind: device}", "cams: {kind: device, fleet: offloading, capacity: 2}")
     changes = (
         fleet, ("every 1 s", "poisson 1 Hz"), ("[cam-*, edge]", "[cams, edge]"), ("from: cam-*", "from: cams"),
-        ("2 x 1 GHz", "2 x 1 GHz, at: [0 m, 0 m]"),
-        ("links:\n", "  side: {kind: edge, at: [1 m, 0 m], cpu: 1 x 1 GHz}\nlinks:\n"),
+        ("2 x 1 GHz", "2 x 1 GHz, at: [0 m, 0 m], cost: {own: 1 /h, cpu: 2 /h}"),
+        ("links:\n", "  side: {kind: edge, at: [1 m, 0 m], cpu: 1 x 1 GHz, cost: {own: 1 /h}}\nlinks:\n"),
     )  # fmt: skip
     other = "  talk: {from: cams, arrivals: poisson 1 Hz, input: 1 kB, output: 1 kB, work: 1 Mcycles}\n"
     alone = plan_of(write(*changes, ("continuum: {scheduler: nearest}", studied.rstrip()), more=other)).warnings
     assert any("workloads.talk: is no application of the model" in one for one in alone)
     assert any("nodes.side: is no place of the model" in one for one in alone)
+    (price,) = [one for one in alone if "cost" in one]
+    assert "nodes.edge.cost.own: 'offloading' does not book this price, nor that of 1 more" in price
     (twice,) = plan_of(write(*changes, ("continuum: {", f"{studied}  continuum: {{"), more=other)).warnings
     assert twice.startswith("tasks of the same workloads are made by 'offloading' and 'continuum'")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +56,28 @@ def test_figures_agree_with_the_tables_by_another_way(runs):
     assert sum(entry["completed"] for entry in metrics["workloads"].values()) == len(done)
     assert set(metrics["hosts"]) == {"edge-1", "edge-2", "edge-3", "cloud"}
     assert set(metrics["cells"]) == {"edge-1", "edge-2", "edge-3"}
+
+
+def test_a_part_of_the_response_is_told_of_the_tasks_that_have_it(runs, tmp_path):
+    path = shutil.copytree(runs[0][0], tmp_path / "jobs")
+    kept = pq.read_table(path / "tasks.parquet")
+    job = np.array(kept["workload"].to_pylist()) == kept["workload"][0].as_py()  # of a graph: no single upload
+    uploaded = pa.array(np.where(job, np.nan, kept["uploaded"]))
+    pq.write_table(kept.set_column(kept.column_names.index("uploaded"), "uploaded", uploaded), path / "tasks.parquet")
+    run = cosim.load(path, verify=False)
+    found = measure(run)
+    run.close()
+    rows = kept.to_pandas()[~job]
+    done = rows[rows.status == "completed"]
+    for part, times in (("upload", done.uploaded - done.created), ("queue", done.started - done.uploaded)):
+        assert found["figures"][f"{part}_mean"]["value"] == pytest.approx(times.mean())
+        assert found["figures"][f"{part}_median"]["value"] == pytest.approx(times.median())
+        assert found["figures"][f"{part}_p95"]["value"] == pytest.approx(np.percentile(times, 95))
+    assert found["figures"]["compute_mean"] == runs[1][0]["figures"]["compute_mean"]
+    named = done.groupby("workload", observed=True)
+    for name, times in named.uploaded.mean().items():
+        assert found["workloads"][name]["upload_mean"] == pytest.approx(times - named.created.mean()[name])
+    assert found["workloads"][kept["workload"][0].as_py()]["upload_mean"] is None
 
 
 def test_metrics_are_strict_json_and_read_back(runs):
