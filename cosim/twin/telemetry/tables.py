@@ -52,12 +52,26 @@ def numbers(column: NDArray[Any], name: str, findings: list[Finding]) -> Floats:
 
 
 def stamps(column: NDArray[Any], name: str, unit: str | None, findings: list[Finding]) -> Stamps:
-    """Times in s of a column, as `cosim.tables.table.stamps`, with a finding where cells are none."""
+    """Times in s of a column, as `cosim.tables.table.stamps`, with findings where cells are none or of no zone."""
     found = files.stamps(column, name, unit)
     if found.wrong:
         message = f"{found.wrong} cells are no times, such as '{found.example}'"
         findings.append(Finding("missing values", name, message, found.wrong))
+    if 0 < found.local < len(column) - found.wrong:
+        message = f"{found.local} dates name no time zone, and others do: they are taken as UTC"
+        findings.append(Finding("time order", name, message, found.local))
     return found
+
+
+def same_clock(begin: tuple[str, Stamps], end: tuple[str, Stamps], path: Path) -> None:
+    """Raise `ScenarioError` for two columns of times, by their names, of which no difference can be taken."""
+    (one, first), (other, second) = begin, end
+    if first.absolute != second.absolute:
+        raise ScenarioError(Problem(f"'{one}' and '{other}' do not count from the same time", "calibrate", path))
+    if bool(first.local) != bool(second.local):
+        message = f"'{one if first.local else other}' names no time zone, and '{other if first.local else one}' does"
+        hint = "write both in UTC, as 2030-01-31T12:00:00Z"
+        raise ScenarioError(Problem(message, "calibrate", path, hint=hint))
 
 
 def _floats_if_masked(values: Any) -> Any:  # noqa: ANN401 - duckdb's arrays, masked where null

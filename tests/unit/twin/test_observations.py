@@ -14,7 +14,7 @@ from cosim.contract.errors import ScenarioError
 from cosim.twin.fitting.predictive import FIGURES
 from cosim.twin.scenario.handling import _unlike
 from cosim.twin.telemetry.observations import Measured, between, observe
-from cosim.twin.telemetry.tables import decimal_step, read, rounded
+from cosim.twin.telemetry.tables import decimal_step, numbers, read, rounded
 from tests.unit.results import synthetic
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "edge_power" / "simtune"
@@ -134,6 +134,68 @@ def test_a_file_that_is_not_there_or_not_packed_is_refused(tmp_path):
     (tmp_path / "power.csv.gz").write_bytes(b"not packed")
     with pytest.raises(ScenarioError, match="cannot be read"):
         read(tmp_path / "power.csv.gz")
+
+
+PLAIN = "t;v\n1,5;1.234,5\n2,5;2.345\n3,5;999,5\n"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        PLAIN.encode("utf-16"),
+        b"sep=;\r\n" + PLAIN.replace("\n", "\r\n").encode(),
+        PLAIN.replace(";", "|").encode("utf-8-sig"),
+        gzip.compress(PLAIN.encode()),
+    ],
+    ids=["UTF-16", "sep=", "bars", "packed"],
+)
+def test_what_a_file_is_its_bytes_say(tmp_path, raw):
+    path = tmp_path / "power.csv"
+    path.write_bytes(raw)
+    table = read(path)
+    assert table.column("t").astype(float).tolist() == [1.5, 2.5, 3.5]
+    assert table.column("v").astype(float).tolist() == [1234.5, 2345.0, 999.5]
+
+
+def test_a_point_is_a_mark_of_thousands_only_where_all_cells_have_it_there(tmp_path):
+    table = read(written(tmp_path, ["t;v", "1,5;1.234", "2,5;0.75", "3,5;2.345"]))
+    assert table.column("v").astype(float).tolist() == [1.234, 0.75, 2.345]
+
+
+@pytest.mark.parametrize("begin", [b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\x28\xb5\x2f\xfd"])
+def test_workbooks_and_archives_are_refused_as_such(tmp_path, begin):
+    path = tmp_path / "power.csv"
+    path.write_bytes(begin + bytes(40))
+    with pytest.raises(ScenarioError, match="no table .*(CSV|unpack)"):
+        read(path)
+
+
+def test_parquet_is_known_by_its_bytes_and_durations_are_seconds(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    took = pa.array([1_500_000, None, 250_000]).cast(pa.duration("us"))
+    parquet.write_table(pa.table({"took": took}), tmp_path / "tasks.bin")
+    values = numbers(read(tmp_path / "tasks.bin").column("took"), "took", [])
+    assert values[[0, 2]].tolist() == [1.5, 0.25]
+    assert np.isnan(values[1])
+
+
+def test_k6_writes_a_row_per_metric(tmp_path):
+    lines = ["metric_name,timestamp,metric_value,check,method"]
+    lines += [f"{name},19000000{k},{value},,GET" for k in (10, 11) for name, value in (("reqs", 1), ("taken", 2.5 + k))]
+    table = read(written(tmp_path, lines))
+    assert table.column("taken")[1::2].tolist() == [12.5, 13.5]
+    assert np.isnan(table.column("taken")[::2]).all()
+    assert table.column("time")[0] == 1900000010.0
+
+
+def test_times_of_another_unit_and_dates_without_a_zone_are_told(tmp_path):
+    lines = ["at,v", *(f"{1.9e15 + 1e6 * k:.0f},{k}" for k in range(9)), "1900000009000,9"]
+    told = observe(read(written(tmp_path, lines)), {"v": Measured("v")}, time="at")
+    assert any("1 cells are no times, such as '1900000009000'" in line for line in told.warnings)
+    lines = ["at,v", "2030-03-01T12:00:00Z,1", "2030-03-01 12:00:10,2", "2030-03-01T12:00:20Z,3"]
+    told = observe(read(written(tmp_path, lines)), {"v": Measured("v")}, time="at")
+    assert any("1 dates name no time zone" in line for line in told.warnings)
 
 
 @given(cells=st.lists(st.sampled_from(["nan", "", "n/a", "inf", "-5", "1e999", "error"]), min_size=1, max_size=12))
