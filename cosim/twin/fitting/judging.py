@@ -20,8 +20,8 @@ _BEYOND = 2.33  # deviations, by which values agree less than others: 1 in 100 b
 def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) -> tuple[Judgement, bool, int]:
     """The gaps of the two points `both` (2, d) in values, under the same seeds.
 
-    And whether the second is clearly farther from what was measured, beyond chance and beyond what its own runs are from
-    one another; and the runs it took.
+    And whether the second is clearly farther from what was measured, beyond chance and beyond how far its own runs are
+    from one another; and the runs it took.
     """
     told = [case.simulate(both, seed) for seed in seeds]
 

@@ -93,8 +93,10 @@ def scenario_of(folder: Path, tables: Sequence[Path], *, held_back: int = 1, see
 def requests(path: Path) -> RequestTable:
     """The requests of a table. Raises `ScenarioError` that says what it lacks."""
     table = read(path)
+    since: str | None
+    unit: str | None
     if {*_JMETER} <= {*table.columns}:
-        (came, answered), since, unit, lasted = _JMETER, "ms", "ms", True
+        (came, answered), (since, unit), lasted = _JMETER, ("ms", "ms"), True
     else:
         came, since = _column(path, table.columns, CAME)
         lasted = _named(table.columns, ANSWERED) is None and _named(table.columns, LASTED) is not None

@@ -166,7 +166,7 @@ def test_a_point_is_a_mark_of_thousands_only_where_all_cells_have_it_there(tmp_p
 def test_workbooks_and_archives_are_refused_as_such(tmp_path, begin):
     path = tmp_path / "power.csv"
     path.write_bytes(begin + bytes(40))
-    with pytest.raises(ScenarioError, match="no table .*(CSV|unpack)"):
+    with pytest.raises(ScenarioError, match=r"no table .*(CSV|unpack)"):
         read(path)
 
 
