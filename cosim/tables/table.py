@@ -50,8 +50,7 @@ class Table:
 
     columns: Mapping[str, NDArray[Any]]  # numbers, or text
     path: Path
-    name: str = ""  # of the table in a run folder
-    digest: str = ""  # SHA-256 of the file, or of the run's manifest
+    digest: str = ""  # SHA-256 of the file
     sparse: bool = False  # a row holds one of several quantities, and the cells of the others are empty
 
     def __len__(self) -> int:
@@ -60,8 +59,7 @@ class Table:
     @property
     def source(self) -> str:
         """What data this is, for the provenance of a calibration."""
-        name = f"{self.path.name} table {self.name}" if self.name else self.path.name
-        return f"{name}: {len(self)} rows, sha256 {self.digest[:16]}"
+        return f"{self.path.name}: {len(self)} rows, sha256 {self.digest[:16]}"
 
     def column(self, name: str) -> NDArray[Any]:
         """The values of a column. Raises `ScenarioError` that names the nearest one there is."""
@@ -105,14 +103,14 @@ def read(path: str | Path, *, header: Sequence[str] | None = None) -> Table:
             wide = plain.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # Excel's "Unicode text"
             text = plain.decode("utf-16" if wide else "utf-8-sig")
             if header is None and exports.is_export(text):
-                return Table(exports.columns(text), path, "", hashlib.sha256(raw).hexdigest(), sparse=True)
+                return Table(exports.columns(text), path, hashlib.sha256(raw).hexdigest(), sparse=True)
             columns = _csv(text, header)
     except UnicodeDecodeError:
         hint = "save it as UTF-8: iconv -f LATIN1 -t UTF-8"
         raise ScenarioError(Problem("is not text in UTF-8", file=path, hint=hint)) from None
     except (OSError, EOFError, zlib.error, csv.Error, ValueError) as error:
         raise ScenarioError(Problem(f"cannot be read: {error}", file=path)) from None
-    return Table(columns, path, "", hashlib.sha256(raw).hexdigest())
+    return Table(columns, path, hashlib.sha256(raw).hexdigest())
 
 
 def _csv(text: str, header: Sequence[str] | None) -> dict[str, NDArray[Any]]:

@@ -24,11 +24,12 @@ import numpy as np
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.hints import did_you_mean
+from cosim.tables.table import read
 from cosim.twin.models.station import Identified, ServiceStation, identify
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry.hygiene import Finding
 from cosim.twin.telemetry.measured import failures, plain_name
-from cosim.twin.telemetry.tables import numbers, read, same_clock, stamps
+from cosim.twin.telemetry.tables import numbers, same_clock, stamps
 
 CAME = ("created", "sent", "arrival", "arrived", "start", "begin", "start_time", "offset")
 ANSWERED = ("ended", "answered", "finished", "end", "completed", "departure", "end_time")

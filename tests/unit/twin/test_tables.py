@@ -1,4 +1,4 @@
-"""Telemetry from files: units, windows, groups, and refusals that say what is missing."""
+"""Tables of telemetry as they were written, and what their columns hold."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ScenarioError
+from cosim.tables.table import read
 from cosim.twin.fitting.predictive import FIGURES
+from cosim.twin.problem import MeasuredSignal
 from cosim.twin.scenario.handling import _unlike
-from cosim.twin.telemetry.observations import Measured, between, observe
-from cosim.twin.telemetry.tables import decimal_step, numbers, read, rounded
-from tests.unit.results import synthetic
+from cosim.twin.telemetry.hygiene import examine
+from cosim.twin.telemetry.tables import decimal_step, numbers, rounded, stamps
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "edge_power" / "simtune"
 
@@ -41,75 +42,32 @@ def rows(count: int = 40) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["power.csv", "power.csv.gz"])
-def test_units_and_groups_are_read(tmp_path, name):
+def test_columns_are_read(tmp_path, name):
     table = read(written(tmp_path, rows(), name))
-    told = observe(
-        table, {"power": Measured("p_mw", "mW", weight=2.0)},
-        time="t_ms", time_unit="ms", group="node", load={"power": "cpu"}, conditions={"load": ("cpu", "%")},
-    )  # fmt: skip
-    signal = told.observed["power"]
-    assert signal.unit == "W"
-    assert signal.weight == 2.0
-    assert signal.values.min() > 1.9
-    assert signal.values.max() < 5.2
-    assert signal.times[:4].tolist() == [0.0, 0.0, 1.0, 1.0]
-    assert signal.groups[:2] == ("a", "b")
-    assert told.findings == ()
-    assert 0.0 <= told.conditions["load"].low < 0.2 < 0.8 < told.conditions["load"].high <= 1.0
-    assert told.source.startswith(f"{name}: 40 rows, sha256 ")
+    assert numbers(table.column("t_ms"), "t_ms", [])[:4].tolist() == [5000.0, 5000.0, 6000.0, 6000.0]
+    assert stamps(table.column("t_ms"), "t_ms", "ms", []).seconds[:4].tolist() == [5.0, 5.0, 6.0, 6.0]
+    assert table.column("node")[:2].tolist() == ["a", "b"]
+    assert table.source.startswith(f"{name}: 40 rows, sha256 ")
+    with pytest.raises(ScenarioError, match=r"no column 'p_nw'.*did you mean 'p_mw'"):
+        table.column("p_nw")
 
 
-def test_parquet_is_read(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as parquet
-
-    path = tmp_path / "power.parquet"
-    parquet.write_table(pa.table({"p": [1.0, 2.0, None], "node": ["a", "b", "a"]}), path)
-    told = observe(read(path), {"power": Measured("p", "kW")}, group="node")
-    assert told.observed["power"].values[:2].tolist() == [1000.0, 2000.0]
-    assert {finding.kind for finding in told.findings} == {"few rows", "missing values"}
-
-
-def test_missing_columns_are_all_refused_with_the_nearest_names(tmp_path):
-    table = read(written(tmp_path, rows()))
-    with pytest.raises(ScenarioError) as refused:
-        observe(table, {"power": Measured("p_nw", "mW")}, time="time", group="nodes")
-    first, second, third = refused.value.problems
-    assert "no column 'p_nw'" in first.message
-    assert first.hint == "did you mean 'p_mw'?"
-    assert "no column 'time'" in second.message
-    assert third.hint == "did you mean 'node'?"
-
-
-def test_dates_count_from_the_first_row(tmp_path):
+def test_dates_of_any_usual_form_are_times(tmp_path):
     lines = ["at,v", "2024-03-01T12:00:00Z,1", "2024-03-01T13:00:10+01:00,2", "2024-03-01 12:01:00,3", "soon,4"]
-    told = observe(read(written(tmp_path, lines)), {"v": Measured("v")}, time="at")
-    assert told.observed["v"].times[:3].tolist() == [0.0, 10.0, 60.0]
-    assert np.isnan(told.observed["v"].times[3])
-    assert np.isnan(told.observed["v"].values[3])
-    assert {"missing values", "time order"} <= {finding.kind for finding in told.findings}
+    findings = []
+    found = stamps(read(written(tmp_path, lines)).column("at"), "at", None, findings).seconds
+    assert (found[:3] - found[0]).tolist() == [0.0, 10.0, 60.0]
+    assert np.isnan(found[3])
+    assert [finding.kind for finding in findings] == ["missing values", "time order"]
 
 
-def test_a_window_keeps_its_rows_and_an_empty_one_is_refused(tmp_path):
-    table = read(written(tmp_path, rows()))
-    told = observe(table, {"power": Measured("p_mw", "mW")}, time="t_ms", time_unit="ms", window=(5.0, 10.0))
-    assert told.observed["power"].times.tolist() == [5.0, 5.0, 6.0, 6.0, 7.0, 7.0, 8.0, 8.0, 9.0, 9.0]
-    inner = between(told.observed, 6.0, 8.0)["power"]
-    assert inner.times.tolist() == [6.0, 6.0, 7.0, 7.0]
-    with pytest.raises(ScenarioError, match=r"no rows between 50 s and 60 s.*reach from 0 s to 19 s"):
-        observe(table, {"power": Measured("p_mw", "mW")}, time="t_ms", time_unit="ms", window=(50.0, 60.0))
-
-
-def test_a_unit_nobody_knows_is_told(tmp_path):
-    told = observe(read(written(tmp_path, rows())), {"power": Measured("p_mw", "mw")})
-    assert [finding.kind for finding in told.findings] == ["unit"]
-
-
-def test_percent_has_two_ends(tmp_path):
-    lines = ["load", *(str(20 + k % 7) for k in range(40)), "180", "-3"]
-    told = observe(read(written(tmp_path, lines)), {"load": Measured("load", "%")})
-    assert np.isnan(told.observed["load"].values[-2:]).all()
-    assert [finding.kind for finding in told.findings] == ["impossible values"]
+def test_percent_has_two_ends():
+    values = np.array([*(0.2 + 0.01 * (k % 7) for k in range(40)), 1.8, -0.03])
+    observed, findings = examine({"load": MeasuredSignal(values, "1")})
+    assert np.isfinite(observed["load"].values).all()  # a bare number knows no bounds
+    observed, findings = examine({"load": MeasuredSignal(100.0 * values, "%")})
+    assert np.isnan(observed["load"].values[-2:]).all()
+    assert [finding.kind for finding in findings] == ["impossible values"]
 
 
 @pytest.mark.parametrize(
@@ -189,26 +147,23 @@ def test_k6_writes_a_row_per_metric(tmp_path):
     assert table.column("time")[0] == 1900000010.0
 
 
-def test_times_of_another_unit_and_dates_without_a_zone_are_told(tmp_path):
+def test_times_of_another_unit_are_none(tmp_path):
     lines = ["at,v", *(f"{1.9e15 + 1e6 * k:.0f},{k}" for k in range(9)), "1900000009000,9"]
-    told = observe(read(written(tmp_path, lines)), {"v": Measured("v")}, time="at")
-    assert any("1 cells are no times, such as '1900000009000'" in line for line in told.warnings)
-    lines = ["at,v", "2030-03-01T12:00:00Z,1", "2030-03-01 12:00:10,2", "2030-03-01T12:00:20Z,3"]
-    told = observe(read(written(tmp_path, lines)), {"v": Measured("v")}, time="at")
-    assert any("1 dates name no time zone" in line for line in told.warnings)
+    findings = []
+    stamps(read(written(tmp_path, lines)).column("at"), "at", None, findings)
+    assert "1 cells are no times, such as '1900000009000'" in findings[0].message
 
 
 @given(cells=st.lists(st.sampled_from(["nan", "", "n/a", "inf", "-5", "1e999", "error"]), min_size=1, max_size=12))
 @settings(deadline=None)
-def test_cells_that_are_no_measurement_are_told_or_refused(tmp_path_factory, cells):
+def test_cells_that_are_no_measurement_are_told(tmp_path_factory, cells):
     good = [line.split(",")[3] for line in rows()[1:]]
     path = written(tmp_path_factory.mktemp("cells"), ["x,p", *(f"0,{cell}" for cell in good + cells)])
-    try:
-        told = observe(read(path), {"power": Measured("p", "mW")})
-    except ScenarioError:
-        return
-    assert told.findings
-    left = told.observed["power"].values
+    findings = []
+    values = numbers(read(path).column("p"), "power", findings)
+    observed, more = examine({"power": MeasuredSignal(1e-3 * values, "W")})
+    assert findings or more
+    left = observed["power"].values
     assert np.isfinite(left).sum() <= len(good)
     assert np.nanmin(left) > 0.0
 
@@ -216,22 +171,9 @@ def test_cells_that_are_no_measurement_are_told_or_refused(tmp_path_factory, cel
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the SimTune files")
 def test_the_published_trace_is_read_without_a_header():
     table = read(DATA / "real_energytotalinterval_intervals_000_099.csv", header=["energy"])
-    told = observe(table, {"energy": Measured("energy", "J", origin="modelled")})
-    assert len(told.observed["energy"].values) == 100
-    assert 6000 < told.observed["energy"].values.mean() < 6450
-
-
-def test_the_table_of_a_run_knows_its_units(tmp_path):
-    run = synthetic.write_run(tmp_path, ticks=60)
-    told = observe(
-        read(run, "host"), {"power": Measured("power"), "running": Measured("running")}, time="time", group="node"
-    )
-    power = told.observed["power"]
-    assert power.unit == "W"
-    assert set(power.groups) == {"edge-1", "edge-2", "edge-3", "cloud"}
-    assert power.values.min() >= 20.0
-    with pytest.raises(ScenarioError, match=r"no table 'hosts'.*did you mean 'host'"):
-        read(run, "hosts")
+    values = numbers(table.column("energy"), "energy", [])
+    assert len(values) == 100
+    assert 6000 < values.mean() < 6450
 
 
 def test_how_many_digits_a_column_has():
