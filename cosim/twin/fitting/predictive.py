@@ -36,6 +36,7 @@ _MATTERS = 0.03  # of the mean: how far values lie from simulated ones, below wh
 _SHARE = 1.5  # deviations of a figure that is told because all together are off
 _DECADES = math.log(50.0)  # by which a chance falls from the median of a group's chi squared to its 99th percentile
 _PAIRED, _SAME = 8.0, 1e-3  # robust deviations of pairs; of the median, by which equal ones differ
+_IN_FLIGHT = 2.0  # times the longest task, at the end of a recording: pairs that are left out
 _SOME_PAIRS, _FEW = 0.01, 3  # share and number of pairs that are far off
 _VARIED, _ALONG = 0.2, 0.3  # times the median that simulated tasks differ by; rank correlation of pairs, at least
 _SLIGHT = 0.05  # correlation, share, place: differences that are no matter, where simulations are all alike
@@ -318,8 +319,11 @@ def pairs(case: Case, values: Floats, seed: int, part: str = "") -> list[str]:
     told = []
     made = case.simulate(values[None], seed)
     for name in case.tasks:
-        real, row = case.observed[name].values, np.asarray(made[name], np.float64)[0]
+        signal = case.observed[name]
+        real, row = signal.values, np.asarray(made[name], np.float64)[0]
         kept = np.isfinite(real) & np.isfinite(row)
+        if signal.times is not None and kept.any():  # what was in flight at the end, and held these up, is not recorded
+            kept &= signal.times < np.nanmax(signal.times) - _IN_FLIGHT * real[kept].max()
         real, row = real[kept], row[kept]
         if len(real) < _LEAST:
             continue
