@@ -84,6 +84,7 @@ TABLES: dict[str, DocsTable] = {
     "twin-recovery": DocsTable("twin-jobs.md", "twin --job recovery"),
     "twin-service": DocsTable("twin-jobs.md", "twin --job service --data {data}", "data"),
     "twin-service-exact": DocsTable("twin-jobs.md", "twin --job service-exact --data {data}", "data"),
+    "twin-sound": DocsTable("twin-search.md", "twin --job sound"),
     "twin-splits": DocsTable("twin-simtune.md", "twin --job splits --data {data}", "data"),
     "twin-simtune": DocsTable("twin-simtune.md", "twin --job simtune"),
     "vector": DocsTable("environments.md", "vector"),

@@ -28,6 +28,7 @@ JOBS = {
     "recovery": "benchmarks.twin_recovery",
     "compare": "benchmarks.twin_compare",
     "misfit": "benchmarks.twin_misfit",
+    "sound": "benchmarks.twin_sound",
     "splits": "benchmarks.twin_splits",
     "service": "benchmarks.twin_service",
     "service-exact": "benchmarks.twin_service_exact",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cosim.twin.search.meter import Budget, Progress
 
 _EVERY = 2.0  # s between two lines of progress
+_ROUNDING = 1e-9  # of a range: a gap that is none
 _TELLING = 20  # runs from which their pace says how long the rest will take; the first ones compile
 
 
@@ -337,7 +338,8 @@ def _gaps(judgement: Judgement) -> list[str]:
     for gap in judgement.after:
         was = before.get(gap.signal, gap)
         figures = (was.w1, gap.w1, gap.floor, was.rmse, gap.rmse)
-        rows.append([gap.signal, *("" if math.isnan(x) else f"{x:.4g}" for x in figures), gap.unit])
+        shown = ("" if math.isnan(x) else f"{x if abs(x) > _ROUNDING else 0.0:.4g}" for x in figures)
+        rows.append([gap.signal, *shown, gap.unit])
     return table(rows)
 
 

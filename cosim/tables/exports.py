@@ -1,13 +1,14 @@
-"""Exports of monitoring systems as columns: what Prometheus and OpenTelemetry collectors write to files.
+"""Exports of monitoring systems as columns: what Prometheus, OpenTelemetry collectors and k6 write to files.
 
 Prometheus: the JSON answer of `/api/v1/query_range` and `/api/v1/query`, and its text exposition format
 with times. OpenTelemetry: OTLP in JSON, metrics and spans, one document or one per line (as the
-collector's file exporter writes them). A row is one value of one metric of one source; cells of the
+collector's file exporter writes them). k6: `--out csv`. A row is one value of one metric of one source; cells of the
 other metrics are empty.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 Row = dict[str, Any]
 _NODE = ("node", "node_name", "host.name", "service.instance.id", "hostname", "instance", "service.name", "pod", "job")
+_K6 = "metric_name,timestamp,metric_value,"
 _LINE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(-?\d+))?$")
 _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 
@@ -25,7 +27,7 @@ _LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 def is_export(text: str) -> bool:
     """Whether a text is one of these, and no table."""
     begin = text.lstrip()[:400]
-    return begin.startswith(("{", "# HELP", "# TYPE")) or _sample(begin.split("\n")[0])
+    return begin.startswith(("{", "# HELP", "# TYPE", _K6)) or _sample(begin.split("\n")[0])
 
 
 def _sample(line: str) -> bool:
@@ -42,7 +44,9 @@ def _sample(line: str) -> bool:
 
 def columns(text: str) -> dict[str, NDArray[Any]]:
     """Columns `time` (s since 1970), `node`, one per metric, and one per label. Raises `ValueError`."""
-    rows = list(_json(text)) if text.lstrip().startswith("{") else list(_exposition(text))
+    begin = text.lstrip()[:400]
+    read = _json if begin.startswith("{") else _k6 if begin.startswith(_K6) else _exposition
+    rows = list(read(text))
     if not rows:
         raise ValueError("the export holds no values")
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -98,6 +102,12 @@ def _exposition(text: str) -> Iterator[Row]:
         labels = dict(_LABEL.findall(pairs or ""))
         stamp = float(time) / 1000.0 if time else float("nan")
         yield {"time": stamp, "node": _node(labels), name: float(value), **_others(labels, name)}
+
+
+def _k6(text: str) -> Iterator[Row]:
+    for row in csv.DictReader(text.lstrip().splitlines()):
+        name, at, value = (row.pop(key) for key in ("metric_name", "timestamp", "metric_value"))
+        yield {"time": float(at), "node": "", name: float(value), **_others(row, name)}
 
 
 def _otlp(document: Mapping[str, Any]) -> Iterator[Row]:

@@ -6,6 +6,7 @@ times = stamps(table.column("ts"), "ts")                # numbers, s/ms/us/ns si
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import hashlib
@@ -30,6 +31,15 @@ TIMES = ("time", "t", "ts", "timestamp", "datetime", "date", "created", "arrived
 ENDINGS = (".csv", ".tsv", ".parquet")  # of names of files that are tables; the first two also with .gz
 NOTHING = frozenset({"", "-", "n/a", "na", "nan", "null", "none"})  # cells that say that there is no value
 _COMMA = re.compile(r"\s*[-+]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][-+]?\d+)?\s*$")  # 1.234,5
+_GROUPED = re.compile(r"\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*$")  # 1.234, where a comma is the mark of decimals
+_MARKS = ",;\t|"  # between cells
+_FOREIGN = {  # first bytes of files that hold tables, but are none
+    b"PK\x03\x04": ("an archive or a workbook (.zip, .xlsx, .ods)", "unpack it, or save the sheet as CSV"),
+    b"\xd0\xcf\x11\xe0": ("a workbook of Excel (.xls)", "save the sheet as CSV"),
+    b"\x28\xb5\x2f\xfd": ("packed with zstd", "unpack it: zstd -d"),
+    b"BZh": ("packed with bzip2", "unpack it: bunzip2"),
+    b"\xfd7zXZ": ("packed with xz", "unpack it: unxz"),
+}
 # Numbers this large are times since 1970: their unit by the power of ten.
 _EPOCHS = ((1e8, 1e11, 1.0), (1e11, 1e14, 1e-3), (1e14, 1e17, 1e-6), (1e17, 1e20, 1e-9))
 
@@ -40,8 +50,7 @@ class Table:
 
     columns: Mapping[str, NDArray[Any]]  # numbers, or text
     path: Path
-    name: str = ""  # of the table in a run folder
-    digest: str = ""  # SHA-256 of the file, or of the run's manifest
+    digest: str = ""  # SHA-256 of the file
     sparse: bool = False  # a row holds one of several quantities, and the cells of the others are empty
 
     def __len__(self) -> int:
@@ -50,8 +59,7 @@ class Table:
     @property
     def source(self) -> str:
         """What data this is, for the provenance of a calibration."""
-        name = f"{self.path.name} table {self.name}" if self.name else self.path.name
-        return f"{name}: {len(self)} rows, sha256 {self.digest[:16]}"
+        return f"{self.path.name}: {len(self)} rows, sha256 {self.digest[:16]}"
 
     def column(self, name: str) -> NDArray[Any]:
         """The values of a column. Raises `ScenarioError` that names the nearest one there is."""
@@ -68,10 +76,10 @@ def is_table(path: Path) -> bool:
 
 
 def read(path: str | Path, *, header: Sequence[str] | None = None) -> Table:
-    """The table in a CSV or Parquet file (CSV also .gz), or an export of a monitoring system.
+    """The table in a CSV or Parquet file (CSV also packed by gzip), or an export of a monitoring system.
 
-    `header` names the columns of a CSV file that has no line of names. Raises `ScenarioError` for what
-    cannot be read.
+    What a file is, its first bytes say. `header` names the columns of a CSV file that has no line of names. Raises
+    `ScenarioError` for what cannot be read.
     """
     path = Path(path)
     if not path.is_file():
@@ -80,29 +88,37 @@ def read(path: str | Path, *, header: Sequence[str] | None = None) -> Table:
         raise ScenarioError(Problem("there is no such file", file=path, hint=hint))
     try:
         raw = path.read_bytes()
-        if path.suffix == ".parquet":
+        for begin, (what, hint) in _FOREIGN.items():
+            if raw.startswith(begin):
+                raise ScenarioError(Problem(f"is {what}, no table", file=path, hint=hint))
+        if path.suffix.lower() == ".parquet" or raw.startswith(b"PAR1"):
             import pyarrow as pa
             import pyarrow.parquet as parquet
 
             data = parquet.read_table(pa.BufferReader(raw))
             columns = {name: np.asarray(data[name].to_numpy()) for name in data.column_names}
         else:
-            text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8-sig")
+            packed = path.suffix.lower() == ".gz" or raw.startswith(b"\x1f\x8b")
+            plain = gzip.decompress(raw) if packed else raw
+            wide = plain.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # Excel's "Unicode text"
+            text = plain.decode("utf-16" if wide else "utf-8-sig")
             if header is None and exports.is_export(text):
-                return Table(exports.columns(text), path, "", hashlib.sha256(raw).hexdigest(), sparse=True)
+                return Table(exports.columns(text), path, hashlib.sha256(raw).hexdigest(), sparse=True)
             columns = _csv(text, header)
     except UnicodeDecodeError:
         hint = "save it as UTF-8: iconv -f LATIN1 -t UTF-8"
         raise ScenarioError(Problem("is not text in UTF-8", file=path, hint=hint)) from None
     except (OSError, EOFError, zlib.error, csv.Error, ValueError) as error:
         raise ScenarioError(Problem(f"cannot be read: {error}", file=path)) from None
-    return Table(columns, path, "", hashlib.sha256(raw).hexdigest())
+    return Table(columns, path, hashlib.sha256(raw).hexdigest())
 
 
 def _csv(text: str, header: Sequence[str] | None) -> dict[str, NDArray[Any]]:
-    lines = text.splitlines()
-    first = next((line for line in lines if line.strip()), "")
-    mark = max(",;\t", key=first.count)
+    lines = [line for line in text.splitlines() if line.strip()]
+    first = lines[0] if lines else ""
+    mark = max(_MARKS, key=first.count)
+    if re.fullmatch(rf"sep=[{_MARKS}]", first.strip()):  # a line of Excel's own
+        mark, lines = first.strip()[-1], lines[1:]
     rows = [row for row in csv.reader(lines, delimiter=mark) if row]
     if header is None:
         if not rows:
@@ -114,11 +130,22 @@ def _csv(text: str, header: Sequence[str] | None) -> dict[str, NDArray[Any]]:
     for line, row in enumerate(rows, start=1):
         if len(row) != len(header):
             raise ValueError(f"data row {line} has {len(row)} cells, and there are {len(header)} columns")
-    if mark != ",":  # where a comma is the mark of decimals, as in much of Europe
-        rows = [
-            [cell.replace(".", "").replace(",", ".") if _COMMA.match(cell) else cell for cell in row] for row in rows
-        ]
-    return {name: np.array([row[k] for row in rows], dtype=str) for k, name in enumerate(header)}
+    columns = [[row[k] for row in rows] for k in range(len(header))]
+    if mark != "," and any(_COMMA.match(cell) for cells in columns for cell in cells):
+        columns = [_with_points(cells) for cells in columns]
+    return {name: np.array(cells, dtype=str) for name, cells in zip(header, columns, strict=True)}
+
+
+def _with_points(cells: Sequence[str]) -> list[str]:
+    """The cells of a table in which a comma is the mark of decimals, as in much of Europe, with a point instead.
+
+    Points are marks of thousands where every cell of the column with one has it where thousands end.
+    """
+    grouped = all(_COMMA.match(cell) or _GROUPED.match(cell) for cell in cells if "." in cell)
+    return [
+        cell.replace(".", "").replace(",", ".") if _COMMA.match(cell) or (grouped and _GROUPED.match(cell)) else cell
+        for cell in cells
+    ]
 
 
 class NumericCells(NamedTuple):
@@ -136,12 +163,15 @@ class Stamps(NamedTuple):
     absolute: bool  # since 1970, or as the table counts them
     wrong: int  # cells that are no times
     example: str  # the first of them
+    local: int = 0  # dates without a time zone, which are taken as UTC
 
 
 def numbers(column: NDArray[Any]) -> NumericCells:
     """The numbers of a column."""
     if column.dtype.kind in "iufb":
         return NumericCells(column.astype(np.float64), 0, "")
+    if column.dtype.kind == "m":  # durations, in s
+        return NumericCells(column / np.timedelta64(1, "s"), 0, "")
     texts = ["" if cell is None else str(cell).strip() for cell in column.tolist()]
     try:
         return NumericCells(np.array([text or "nan" for text in texts]).astype(np.float64), 0, "")
@@ -186,15 +216,19 @@ def stamps(column: NDArray[Any], name: str, unit: str | None = None) -> Stamps:
         return _stamps(column, name, np.where(np.isnat(column), np.nan, whole), absolute=True)
     values = numbers(column).values
     if column.dtype.kind in "UO" and np.isnan(values).any():
-        dates = np.array([_date(str(cell)) for cell in column], np.float64)
-        if np.isfinite(dates).sum() >= np.isfinite(values).sum():
-            return _stamps(column, name, dates, absolute=True)
+        dates = [_date(str(cell)) for cell in column]
+        found = [date for date in dates if date is not None]
+        if len(found) >= np.isfinite(values).sum():
+            local = sum(date.tzinfo is None for date in found)
+            utc = [np.nan if date is None else date.replace(tzinfo=date.tzinfo or UTC).timestamp() for date in dates]
+            return _stamps(column, name, np.array(utc), absolute=True)._replace(local=local)
     known = values[np.isfinite(values)]
     usual = float(np.median(known)) if len(known) else 0.0
     if unit is None:
         for low, high, factor in _EPOCHS:
-            if low <= usual < high:
-                return _stamps(column, name, values * factor, absolute=True)
+            if low <= usual < high:  # one of another size is in another unit, or says that there is no time
+                seconds = np.where((values >= low) & (values < high), values * factor, np.nan)
+                return _stamps(column, name, seconds, absolute=True)
     factor = units.DIMENSIONS["time"][unit or "s"]
     # In a unit that is known they may count from 1970 as well: no run begins years after its own start.
     return _stamps(column, name, values * factor, absolute=bool(usual * factor >= _EPOCHS[0][0]))
@@ -210,10 +244,9 @@ def _stamps(column: NDArray[Any], name: str, seconds: Floats, *, absolute: bool)
     return Stamps(seconds, absolute, count, example)
 
 
-def _date(text: str) -> float:
-    """s since 1970 of an ISO date; NaN if it is none. A date without a zone is taken as UTC."""
+def _date(text: str) -> datetime | None:
+    """The ISO date that a text is."""
     try:
-        date = datetime.fromisoformat(text.strip())
+        return datetime.fromisoformat(text.strip())
     except ValueError:
-        return float("nan")
-    return (date if date.tzinfo is not None else date.replace(tzinfo=UTC)).timestamp()
+        return None

@@ -39,7 +39,6 @@ DRAWS = 200  # of the posterior that an answer keeps
 _TOLD = 4  # figures that the model does not make, at most
 _OFF = 1.4  # deviations of measured means from predicted ones, root mean square, that make intervals wider
 _FAR_OFF = 2.5  # such deviations that are told: fewer are chance now and then
-_APART = 3.0  # deviations, by which search and posterior disagree
 _MATTERS = 0.05  # of a value: what a model is off by that a reader should know
 _WIDEST = 3.0  # times, of draws
 _WRONG, _AT_MOST = 4.0, 10.0  # times, of intervals under a model that is told to lack a cause
@@ -378,8 +377,7 @@ class _Session:
         values = self.space.values(self.runs.whole(at[None]))
         runs = [self.case.simulate(values, seed) for seed in seeds]
         self.runs.count += len(runs)
-        among = self.misfit.among(runs)
-        return float(among.mean() + _APART * among.std(ddof=1))
+        return self.misfit.usual(runs)
 
     def _note(self, found: Posterior, names: list[str]) -> None:
         low, high = found.interval()
@@ -415,14 +413,13 @@ class _Session:
                     if part == "fit" and other:
                         self.figures["law_unexplained"] = float(len(other))
         count = 20 if self.problem.cost >= 0.5 else DRAWS if self.problem.cost >= 2e-3 else 2 * DRAWS
-        if self.problem.deterministic or not self._found or self.problem.cost >= 10.0:
-            return
+        if self.problem.deterministic or not self._found or self.problem.cost >= 10.0 or not len(self.draws):
+            return  # at one point alone, what the values leave open would be taken for a fault of the model
         room = self._room("doubt", 1.0) // self._parts()
         if room < 20:
             return
         count = min(count, room)
-        draws = self.draws if len(self.draws) else self.space.values(self.best[None])
-        draws = draws[np.arange(count) % len(draws)]
+        draws = self.draws[np.arange(count) % len(self.draws)]
         told: list[Unexplained] = []
         levels: list[float] = []
         for case, part in ((self.case, "fit"), (self.problem.held_back, "held back")):

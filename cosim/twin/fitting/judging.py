@@ -20,7 +20,8 @@ _BEYOND = 2.33  # deviations, by which values agree less than others: 1 in 100 b
 def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) -> tuple[Judgement, bool, int]:
     """The gaps of the two points `both` (2, d) in values, under the same seeds.
 
-    And whether the second is clearly farther from what was measured, beyond chance; and the runs it took.
+    And whether the second is clearly farther from what was measured, beyond chance and beyond how far its own runs are
+    from one another; and the runs it took.
     """
     told = [case.simulate(both, seed) for seed in seeds]
 
@@ -42,6 +43,9 @@ def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) 
         first, second = np.moveaxis(np.stack([misfit.left_out(one) for one in told]), 1, 0)
         by, chance = farther(first, second)
         worse = by > max(_BEYOND * chance, _MUCH * float(first[:, 0].mean()))
+        if worse and len(seeds) > 1:  # a run is as far off where those near saturation differ much
+            runs = [{name: np.asarray(one[name])[1:] for name in case.observed} for one in told]
+            worse = not float(second[:, 0].mean()) <= misfit.usual(runs)
     return judged, worse, 2 * len(seeds)
 
 

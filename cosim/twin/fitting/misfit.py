@@ -24,6 +24,7 @@ from cosim.twin.problem import Floats, MeasuredSignal, Observed
 
 Distance = Literal["w1", "energy"]
 ALL = "all"  # the row of `gaps` that sums up
+_HARDLY = 3.0  # deviations of runs
 BLOCKS = 10  # of the measured values, that are left out in turn
 
 
@@ -80,6 +81,11 @@ class Misfit:
                 part = [self._loss(signal, rows, kept[name], row)[0] for rows in others]
                 found[k] += signal.weight / self._total * float(np.mean(part))
         return found
+
+    def usual(self, runs: Sequence[Mapping[str, Floats]]) -> float:
+        """The misfit of `runs` with one another that hardly any exceeds; what lies nearer to them, they make."""
+        among = self.among(runs)
+        return float(among.mean() + _HARDLY * among.std(ddof=1))
 
     def _losses(self, simulated: Mapping[str, Floats], kept: Mapping[str, NDArray[np.bool_]]) -> Floats:
         total: Floats | float = 0.0

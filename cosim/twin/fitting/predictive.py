@@ -6,12 +6,17 @@ together, whether they drift) should lie among those of the simulations; where i
 of these parameters make such data, and the model lacks a cause. Figures are also held against the simulations in
 groups, those of the law of the values and those of their drift: many small deviations of one kind tell what no
 single one does. How large a group's chi squared is by chance is asked of the simulations themselves.
+
+A sound measurement is held against dozens of figures, so each is given its share of the chance of a false word
+(Bonferroni): thresholds rise with the number of figures and signals, and where there are few simulations (Student's t).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -25,11 +30,13 @@ from cosim.twin.telemetry.tables import decimal_step, rounded
 Figure = Callable[[Floats], float]
 
 _LEAST = 40  # values of a signal, below which its figures tell nothing
-_FAR, _OUTSIDE = 4.0, 3.5  # standard deviations: told; told when it is outside of all simulated figures too
+_FALSE = 0.01  # chance that any figure of sound data is told, and as much that any group is
+_NO_MATTER = 0.02  # correlation, logarithm, of the mean: figures that differ by less are right enough
 _MATTERS = 0.03  # of the mean: how far values lie from simulated ones, below which their law is right enough
 _SHARE = 1.5  # deviations of a figure that is told because all together are off
-_ODD = 1.2  # of the way from the median to the 99th percentile of a group's chi squared in simulations: told
+_DECADES = math.log(50.0)  # by which a chance falls from the median of a group's chi squared to its 99th percentile
 _PAIRED, _SAME = 8.0, 1e-3  # robust deviations of pairs; of the median, by which equal ones differ
+_IN_FLIGHT = 2.0  # times the longest task, at the end of a recording: pairs that are left out
 _SOME_PAIRS, _FEW = 0.01, 3  # share and number of pairs that are far off
 _VARIED, _ALONG = 0.2, 0.3  # times the median that simulated tasks differ by; rank correlation of pairs, at least
 _SLIGHT = 0.05  # correlation, share, place: differences that are no matter, where simulations are all alike
@@ -103,8 +110,7 @@ def _drift(values: Floats) -> float:
 
 def _beginning(values: Floats) -> float:
     count = max(int(_EARLY * len(values)), 1)
-    rest = float(np.median(values[count:]))
-    return float(np.median(values[:count])) / rest if rest else 0.0
+    return _ratio(float(np.median(values[:count])), float(np.median(values[count:])))
 
 
 def _growth(values: Floats) -> float:
@@ -235,6 +241,7 @@ def check(case: Case, draws: Floats, seeds: Sequence[int], part: str = "") -> Do
     runs = [simulate(draw[None], seed) for draw, seed in zip(draws, seeds, strict=True)]
     found: list[Unexplained] = []
     levels: list[float] = []
+    count = len(signals)
     for name, signal in signals.items():
         rows = [np.asarray(run[name], np.float64)[0] for run in runs]
         rows = [row[np.isfinite(row)] for row in rows]
@@ -242,7 +249,7 @@ def check(case: Case, draws: Floats, seeds: Sequence[int], part: str = "") -> Do
         if kept.sum() < 10:
             continue
         some = [row for row, one in zip(rows, kept.tolist(), strict=True) if one]
-        found += _of(name, signal, some, draws[kept], part)
+        found += _of(name, signal, some, draws[kept], part, count)
         means = np.array([row.mean() for row in some])
         levels.append(float((np.nanmean(signal.values) - means.mean()) / max(float(means.std(ddof=1)), 1e-300)))
         if ORDER + name in case.order:
@@ -250,11 +257,13 @@ def check(case: Case, draws: Floats, seeds: Sequence[int], part: str = "") -> Do
             whole = np.array([bool(np.isfinite(row).all()) for row in queued])
             if whole.sum() >= 10:
                 rows = [row for row, one in zip(queued, whole.tolist(), strict=True) if one]
-                found += _in_queue(name, case.order[ORDER + name], rows, draws[whole], part)
+                found += _in_queue(name, case.order[ORDER + name], rows, draws[whole], part, count)
     return Doubt(tuple(found), tuple(levels))
 
 
-def _of(name: str, signal: MeasuredSignal, rows: list[Floats], draws: Floats, part: str) -> list[Unexplained]:
+def _of(
+    name: str, signal: MeasuredSignal, rows: list[Floats], draws: Floats, part: str, signals: int
+) -> list[Unexplained]:
     """What is off in the law of the values and in how they change with time."""
     values, ordered = _in_order(signal)
     step = decimal_step(values)  # what a table has not the digits for is no matter of the model
@@ -268,7 +277,7 @@ def _of(name: str, signal: MeasuredSignal, rows: list[Floats], draws: Floats, pa
         "law": [figure for figure in chosen if not FIGURES[figure][1]],
         "drift": [figure for figure in chosen if FIGURES[figure][2] == _FOLLOW],
     }
-    found = _far_off(name, part, _Figures(remedies, real, made, draws, groups))
+    found = _far_off(name, part, _Figures(remedies, real, made, draws, groups), signals)
     if any(one.remedy in _OF_LAW for one in found) and _apart(values, rows) < _MATTERS:
         found = [one for one in found if one.remedy not in _OF_LAW]
     return found
@@ -289,7 +298,9 @@ def _apart(values: Floats, rows: list[Floats]) -> float:
     return float(np.sqrt(max(off**2 - chance**2, 0.0))) / scale
 
 
-def _in_queue(name: str, known: Floats, rows: list[Floats], draws: Floats, part: str) -> list[Unexplained]:
+def _in_queue(
+    name: str, known: Floats, rows: list[Floats], draws: Floats, part: str, signals: int
+) -> list[Unexplained]:
     """What is off in how tasks follow one another."""
     made = np.array(rows)
     found = []
@@ -300,7 +311,7 @@ def _in_queue(name: str, known: Floats, rows: list[Floats], draws: Floats, part:
             low = float(made[0, k])
             found.append(Unexplained(name, figure, float(known[k]), low, low, np.inf, ORDERLY, part))
     remedies = dict.fromkeys(order.FIGURES, ORDERLY)
-    return [*found, *_far_off(name, part, _Figures(remedies, known, made, draws, {}), _SLIGHT)]
+    return [*found, *_far_off(name, part, _Figures(remedies, known, made, draws, {}), signals, _SLIGHT)]
 
 
 def pairs(case: Case, values: Floats, seed: int, part: str = "") -> list[str]:
@@ -308,8 +319,11 @@ def pairs(case: Case, values: Floats, seed: int, part: str = "") -> list[str]:
     told = []
     made = case.simulate(values[None], seed)
     for name in case.tasks:
-        real, row = case.observed[name].values, np.asarray(made[name], np.float64)[0]
+        signal = case.observed[name]
+        real, row = signal.values, np.asarray(made[name], np.float64)[0]
         kept = np.isfinite(real) & np.isfinite(row)
+        if signal.times is not None and kept.any():  # what was in flight at the end, and held these up, is not recorded
+            kept &= signal.times < np.nanmax(signal.times) - _IN_FLIGHT * real[kept].max()
         real, row = real[kept], row[kept]
         if len(real) < _LEAST:
             continue
@@ -355,8 +369,8 @@ class _Figures:
         return _Figures(remedies, self.real[kept], self.made[:, kept], self.draws, groups)
 
 
-def _far_off(name: str, part: str, figures: _Figures, slight: float = 0.0) -> list[Unexplained]:
-    """The figures that are too far off, the farthest of each remedy.
+def _far_off(name: str, part: str, figures: _Figures, signals: int, slight: float = 0.0) -> list[Unexplained]:
+    """The figures that are too far off, the farthest of each remedy; of so many `signals` that are looked at.
 
     With `slight` only single ones that are outside of all simulated ones, which differ by so much at least.
     """
@@ -367,21 +381,18 @@ def _far_off(name: str, part: str, figures: _Figures, slight: float = 0.0) -> li
     groups = {group: [chosen.index(figure) for figure in some] for group, some in figures.groups.items() if some}
     if not slight:
         groups["all"] = list(range(len(chosen)))
-    away, odd = _deviations(real, made, figures.draws, groups)
-    together = "all" in odd
+    away, odd, free = _deviations(real, made, figures.draws, groups, _FALSE / (signals * max(len(groups), 1)))
+    far = _students(_FALSE / (2.0 * signals * len(chosen)), free)
     told = {max(groups[group], key=lambda k: abs(away[k])) for group in odd}
     worst: dict[str, Unexplained] = {}
     for k, figure in enumerate(chosen):
         low, high = made[:, k].min(), made[:, k].max()
-        outside = not low <= real[k] <= high
-        if slight > 0.0 and (abs(away[k]) < _FAR or low - slight < real[k] < high + slight):
+        if slight > 0.0 and low - slight < real[k] < high + slight:
             continue
-        if (
-            abs(away[k]) > _FAR
-            or (outside and abs(away[k]) > _OUTSIDE)
-            or (together and abs(away[k]) > _SHARE)
-            or k in told
-        ):
+        scale = abs(float(made[:, k].mean())) if figure == "mean" else 1.0
+        if abs(real[k] - np.median(made[:, k])) < _NO_MATTER * scale:
+            continue
+        if abs(away[k]) > far or ("all" in odd and abs(away[k]) > _SHARE) or k in told:
             low, high = np.quantile(made[:, k], [0.05, 0.95])
             remedy = figures.remedies[figure]
             one = Unexplained(name, figure, float(real[k]), float(low), float(high), float(away[k]), remedy, part)
@@ -390,11 +401,17 @@ def _far_off(name: str, part: str, figures: _Figures, slight: float = 0.0) -> li
     return sorted(worst.values(), key=lambda one: -abs(one.deviations))
 
 
+def _students(chance: float, free: int) -> float:
+    """What Student's t with so many degrees of freedom exceeds by `chance` (E. A. Cornish, R. A. Fisher, 1938)."""
+    z = NormalDist().inv_cdf(1.0 - chance)
+    return z + (z**3 + z) / (4.0 * free) + (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / (96.0 * free**2)
+
+
 def _deviations(
-    real: Floats, made: Floats, draws: Floats, groups: Mapping[str, Sequence[int]]
-) -> tuple[Floats, list[str]]:
+    real: Floats, made: Floats, draws: Floats, groups: Mapping[str, Sequence[int]], chance: float
+) -> tuple[Floats, list[str], int]:
     """Deviations (k,) of measured figures from those at the values that suit them best, and the groups (positions of
-    figures by name) that deviate more than simulations do.
+    figures by name) that deviate more than simulations do but for `chance`; and degrees of freedom.
 
     Figures (n, k) are taken as linear in the values (n, d) with normal errors; the values that suit best weigh
     the figures against the draws' own spread. Each simulation is then taken for a measurement as well, which
@@ -406,8 +423,8 @@ def _deviations(
     scaled = (draws[:, moving] - draws[:, moving].mean(axis=0)) / spread[moving]
     d = scaled.shape[1]
     if n < 4 * (k + d) or d == 0:
-        deviation = np.maximum(made.std(axis=0, ddof=1), 1e-12)
-        return (real - made.mean(axis=0)) / deviation, []
+        deviation = np.maximum(made.std(axis=0, ddof=1) * math.sqrt(1.0 + 1.0 / n), 1e-12)
+        return (real - made.mean(axis=0)) / deviation, [], n - 1
     design = np.concatenate([np.ones((n, 1)), scaled], axis=1)
     slopes = np.linalg.lstsq(design, made, rcond=None)[0]
     left = made - design @ slopes
@@ -424,14 +441,15 @@ def _deviations(
         return np.asarray(off - off @ fitting.T @ per.T)
 
     rest, simulated, odd = left_over(real[None])[0], left_over(made), []
+    beyond = math.log(0.5 / chance) / _DECADES  # of the way from the median to the 99th percentile, as chances fall
     for name, group in groups.items():
         part = np.linalg.inv(correlation[np.ix_(group, group)])
         middle, high = np.quantile(
             np.einsum("ni,ij,nj->n", simulated[:, group], part, simulated[:, group]), [0.5, 0.99]
         )
-        if float(rest[group] @ part @ rest[group]) - middle > _ODD * (high - middle):
+        if float(rest[group] @ part @ rest[group]) - middle > beyond * (high - middle):
             odd.append(name)
-    return rest, odd
+    return rest, odd, n - d - 1
 
 
 def _in_order(signal: MeasuredSignal) -> tuple[Floats, bool]:

@@ -17,13 +17,12 @@ from cosim.contract.signals import Signal as Described
 from cosim.contract.units import show
 from cosim.scenario.calibrate import SPACING, CalibrateBlock, ObservedBlock, PartBlock, RecordingBlock
 from cosim.scenario.load import Loaded
-from cosim.tables.table import Table
+from cosim.tables.table import Table, read
 from cosim.twin.problem import Floats, MeasuredSignal
 from cosim.twin.scenario.replay import WHOLE, Span, Tasks, tasks_of_run, tasks_of_table
 from cosim.twin.telemetry.hygiene import Finding, examine, share_of, told
 from cosim.twin.telemetry.measured import Columns, origins, recorded, run_table, table_rows, unit_of
 from cosim.twin.telemetry.quantities import Codes, Pairing, Quantity, Rows, spacings
-from cosim.twin.telemetry.tables import read
 from cosim.twin.telemetry.timing import apart
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class RecordingReader:
         assert loaded.scenario.calibrate is not None
         self.block: CalibrateBlock = loaded.scenario.calibrate
         self._runs: dict[str, Run] = {}
-        self._tables: dict[tuple[str, str], Table] = {}
+        self._tables: dict[str, Table] = {}
         self.nodes = Codes([node.id for node in loaded.world.nodes])
         self.workloads = Codes(list(loaded.scenario.workloads))
         self.sources: list[str] = []
@@ -118,10 +117,9 @@ class RecordingReader:
         return (run, file) if self._source is None else (self._source.run, self._source.file)
 
     def _table(self, file: str) -> Table:
-        key = file, ""
-        if key not in self._tables:
-            self._tables[key] = read(self.loaded.path.parent / file)
-        return self._tables[key]
+        if file not in self._tables:
+            self._tables[file] = read(self.loaded.path.parent / file)
+        return self._tables[file]
 
     @property
     def digests(self) -> list[str]:

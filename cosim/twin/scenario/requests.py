@@ -5,8 +5,9 @@
 
 One table per load, with the times of a request in a column `created` (or sent, arrival, start) and `ended`
 (or answered, finished, end), or how long it took in `duration` (or response, latency, elapsed). A name may end with a
-unit, as `start_ms`. What stations there are is asked of all tables but the last ones,
-which are held back (`cosim.twin.models.station`); the scenario frees the service time and the latency.
+unit, as `start_ms` or `startTimeMs`; tables of JMeter and hey are read as they are. What stations there are is asked
+of all tables but the last ones, which are held back (`cosim.twin.models.station`); the scenario frees the service time
+and the latency.
 """
 
 from __future__ import annotations
@@ -23,18 +24,21 @@ import numpy as np
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.hints import did_you_mean
+from cosim.tables.table import read
 from cosim.twin.models.station import Identified, ServiceStation, identify
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry.hygiene import Finding
-from cosim.twin.telemetry.measured import failures
-from cosim.twin.telemetry.tables import numbers, read, stamps
+from cosim.twin.telemetry.measured import failures, plain_name
+from cosim.twin.telemetry.tables import numbers, same_clock, stamps
 
-CAME = ("created", "sent", "arrival", "arrived", "start", "begin")
-ANSWERED = ("ended", "answered", "finished", "end", "completed", "departure")
+CAME = ("created", "sent", "arrival", "arrived", "start", "begin", "start_time", "offset")
+ANSWERED = ("ended", "answered", "finished", "end", "completed", "departure", "end_time")
 LASTED = ("duration", "response", "response_time", "latency", "elapsed", "took")
-_UNIT = re.compile(r"^(.*?)[ _.-]?[(\[]?(s|ms|us|ns)[)\]]?$")
+_UNIT = re.compile(r"^(.*?)_?[(\[]?(s|ms|us|ns)[)\]]?$")
+_JMETER = ("timeStamp", "elapsed")  # both in ms
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _LEAST = 40  # requests of a table
+_OF_SPAN = 0.5  # of the time in which all came: no service is measured whose requests take longer
 _LATENCY = 0.0001  # s, the least that is written: a delay on a log scale is above 0
 _STEP = 1.0  # s of the simulation
 _RUNS = 6000  # of the calibration: two values need no more
@@ -90,24 +94,38 @@ def scenario_of(folder: Path, tables: Sequence[Path], *, held_back: int = 1, see
 def requests(path: Path) -> RequestTable:
     """The requests of a table. Raises `ScenarioError` that says what it lacks."""
     table = read(path)
-    came, since = _column(path, table.columns, CAME)
-    lasted = _named(table.columns, ANSWERED) is None and _named(table.columns, LASTED) is not None
-    answered, unit = _column(path, table.columns, LASTED if lasted else ANSWERED)
+    since: str | None
+    unit: str | None
+    if {*_JMETER} <= {*table.columns}:
+        (came, answered), (since, unit), lasted = _JMETER, ("ms", "ms"), True
+    else:
+        came, since = _column(path, table.columns, CAME)
+        lasted = _named(table.columns, ANSWERED) is None and _named(table.columns, LASTED) is not None
+        answered, unit = _column(path, table.columns, LASTED if lasted else ANSWERED)
     findings: list[Finding] = []
+    taken = f"'{came}' and '{answered}' are taken for the two times"
+    if lasted:
+        taken = f"'{came}' is taken for when they came, '{answered}' for how long they took"
     begin = stamps(table.column(came), came, since, findings)
     if lasted:
         ends = begin.seconds + numbers(table.column(answered), answered, findings) * _SECONDS[unit or "s"]
     elif unit != since:
-        hint = f"'{came}' and '{answered}' are taken for the two times"
-        raise ScenarioError(Problem("the two times have different units", file=path, hint=hint))
+        raise ScenarioError(Problem("the two times have different units", file=path, hint=taken))
     else:
-        ends = stamps(table.column(answered), answered, unit, findings).seconds
+        end = stamps(table.column(answered), answered, unit, findings)
+        same_clock((came, begin), (answered, end), path)
+        ends = end.seconds
     kept = np.isfinite(begin.seconds) & np.isfinite(ends) & (ends >= begin.seconds)
     kept &= ~failures(table, "requests", findings)
     if kept.sum() < _LEAST:
         text = f"{int(kept.sum())} requests have two times of which the second is not earlier; {_LEAST} are needed"
-        raise ScenarioError(Problem(text, file=path, hint=f"'{came}' and '{answered}' are taken for the two times"))
+        taken += "".join(f"; {finding.message}" for finding in findings)
+        raise ScenarioError(Problem(text, file=path, hint=taken))
     order = np.flatnonzero(kept)[np.argsort(begin.seconds[kept], kind="stable")]
+    span, took = float(np.ptp(begin.seconds[order])), float(np.median(ends[order] - begin.seconds[order]))
+    if took > _OF_SPAN * span:
+        text = f"a request took {took:.4g} s, and all of them came within {span:.4g} s"
+        raise ScenarioError(Problem(text, file=path, hint=f"{taken}; name the unit in the column, as '{answered}_ms'"))
     first = begin.seconds[order[0]] if begin.absolute else min(0.0, float(begin.seconds[order[0]]))
     return RequestTable(path, came, answered, lasted, (since, unit), begin.seconds[order] - first, ends[order] - first)
 
@@ -123,10 +141,8 @@ def _column(path: Path, columns: Iterable[str], names: Sequence[str]) -> tuple[s
 
 
 def _named(columns: Iterable[str], names: Sequence[str]) -> tuple[str, str | None] | None:
-    plain = {column.strip().lower(): (column, None) for column in columns}
-    with_unit = {
-        match[1]: (column, match[2]) for column in columns if (match := _UNIT.match(column.strip().lower())) is not None
-    }
+    plain = {plain_name(column): (column, None) for column in columns}
+    with_unit = {match[1]: (column, match[2]) for column in columns if (match := _UNIT.match(plain_name(column)))}
     known: dict[str, tuple[str, str | None]] = {**with_unit, **plain}
     return next((known[name] for name in names if name in known), None)
 

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +34,6 @@ from cosim.twin.space import Parameter, Prior, Space, Value
 from cosim.twin.telemetry.hygiene import vetted
 from cosim.twin.telemetry.order import Order
 from cosim.twin.telemetry.quantities import Pairing, Quantity
-
-if TYPE_CHECKING:
-    pass
 
 Floats = NDArray[np.float64]
 Simulator = Callable[[Floats, int, Pairs], dict[str, Floats]]

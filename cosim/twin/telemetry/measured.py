@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,13 +19,16 @@ from cosim.tables.table import Table, time_column
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry.hygiene import Finding
 from cosim.twin.telemetry.quantities import Codes, Quantity, Rows
-from cosim.twin.telemetry.tables import numbers, stamps
+from cosim.twin.telemetry.tables import numbers, same_clock, stamps
 
 if TYPE_CHECKING:
     from cosim.results.load import Run
 
 
-_OUTCOMES = {"status", "outcome", "state", "result", "code", "status_code", "http_status", "error", "failed"}
+_OUTCOMES = {"status", "outcome", "state", "result", "code", "status_code", "http_status", "http_code",
+             "response_code", "error", "failed"}  # fmt: skip
+_SUCCESSES = {"success", "successful", "succeeded", "ok", "expected_response"}  # true or false
+_YES, _NO = frozenset({"true", "yes"}), frozenset({"false", "no", "0", "0.0"})
 _FAILED = {"failed", "fail", "failure", "error", "timeout", "timed out", "timed-out", "cancelled", "canceled",
            "rejected", "dropped", "lost", "aborted"}  # fmt: skip
 _IDS = {"id", "task", "task_id", "request", "request_id", "job", "job_id", "trace_id", "seq", "sequence"}
@@ -164,21 +168,33 @@ def _back(rows: Rows, order: NDArray[np.int64], quantity: Quantity) -> int:
 
 
 def failures(table: Table, subject: str, findings: list[Finding]) -> NDArray[np.bool_]:
-    """(m,) rows of tasks that failed, by a column such as `status`: how long these took is no response."""
+    """(m,) rows of tasks that failed, by a column such as `status`: how long these took is no response.
+
+    Raises `ScenarioError` where all of them failed.
+    """
     failed = np.zeros(len(table), np.bool_)
     for name, column in table.columns.items():
-        if name.strip().lower() not in _OUTCOMES or not len(table):
+        said = plain_name(name)
+        if said not in _OUTCOMES | _SUCCESSES or not len(table):
             continue
         words = np.array([str(cell).strip().lower() for cell in column], dtype=object)
-        yes = {"true", "yes"} if name.strip().lower() in ("error", "failed") else set[str]()
+        yes = _NO if said in _SUCCESSES else _YES if said in ("error", "failed") else frozenset()
         lost = np.array([_failed(word) or word in yes for word in words], np.bool_)
-        if lost.any() and not lost.all():
+        if lost.all():
+            message = f"every row is of a task that failed ('{name}' is '{words[0]}')"
+            raise ScenarioError(Problem(message, "calibrate", table.path))
+        if lost.any():
             failed |= lost
             some = (
                 f"{int(lost.sum())} rows are of tasks that failed ('{name}' is '{words[lost][0]}'); they are left out"
             )
             findings.append(Finding("failed", subject, some, int(lost.sum())))
     return failed
+
+
+def plain_name(column: str) -> str:
+    """The name of a column in lower case with one kind of gap: `Response-Code` and `responseCode` are one."""
+    return re.sub(r"[ .-]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column.strip())).lower()
 
 
 def _failed(word: str) -> bool:
@@ -189,7 +205,7 @@ def _failed(word: str) -> bool:
 def _numbered(table: Table, subject: str, findings: list[Finding]) -> None:
     """What a column of numbers or names of tasks says: tasks that are there twice, and some that are not there."""
     for name, column in table.columns.items():
-        if name.strip().lower() not in _IDS or len(table) < 12:
+        if plain_name(name) not in _IDS or len(table) < 12:
             continue
         said = np.array([str(cell).strip() for cell in column], dtype=object)
         said = said[said != ""]
@@ -213,9 +229,7 @@ def _values(table: Table, how: Columns, subject: str, findings: list[Finding]) -
     if how.between is None:
         return numbers(table.column(how.value), subject, findings) * how.factor
     begin, end = (stamps(table.column(name), name, how.time_unit, findings) for name in how.between)
-    if begin.absolute != end.absolute:
-        message = f"'{how.between[0]}' and '{how.between[1]}' do not count from the same time"
-        raise ScenarioError(Problem(message, "calibrate", file=table.path))
+    same_clock((how.between[0], begin), (how.between[1], end), table.path)
     return end.seconds - begin.seconds
 
 

@@ -6,7 +6,6 @@ table = read("runs/field", "host")                      # or a signal's table of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,32 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.contract.hints import did_you_mean
 from cosim.tables import table as files
-from cosim.tables.table import Stamps, Table, digest
+from cosim.tables.table import Stamps
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry.hygiene import Finding
 
 _DIGITS_LEAST, _DIGITS_OFF = 40, 0.35  # values; of a step: so many values are not as near by chance (0.7^40)
-
-
-def read(path: str | Path, table: str = "", *, header: Sequence[str] | None = None) -> Table:
-    """The table in a file, as `cosim.tables.table.read`, or table `table` of a run folder.
-
-    Raises `ScenarioError` for what cannot be read, `SetupError` for a folder that is no run.
-    """
-    path = Path(path)
-    if not path.is_dir():
-        return files.read(path, header=header)
-    from cosim.results.load import load
-
-    run = load(path)
-    if table not in run.signals:
-        hint = did_you_mean(table, run.signals, otherwise="tables")
-        raise ScenarioError(Problem(f"the run has no table '{table}'", "calibrate", path, hint=hint))
-    found = run.table(table).fetchnumpy()
-    columns = {name: np.ma.filled(_floats_if_masked(values), np.nan) for name, values in found.items()}
-    return Table(columns, path, table, digest(path / "manifest.json"))
 
 
 def numbers(column: NDArray[Any], name: str, findings: list[Finding]) -> Floats:
@@ -52,17 +31,26 @@ def numbers(column: NDArray[Any], name: str, findings: list[Finding]) -> Floats:
 
 
 def stamps(column: NDArray[Any], name: str, unit: str | None, findings: list[Finding]) -> Stamps:
-    """Times in s of a column, as `cosim.tables.table.stamps`, with a finding where cells are none."""
+    """Times in s of a column, as `cosim.tables.table.stamps`, with findings where cells are none or of no zone."""
     found = files.stamps(column, name, unit)
     if found.wrong:
         message = f"{found.wrong} cells are no times, such as '{found.example}'"
         findings.append(Finding("missing values", name, message, found.wrong))
+    if 0 < found.local < len(column) - found.wrong:
+        message = f"{found.local} dates name no time zone, and others do: they are taken as UTC"
+        findings.append(Finding("time order", name, message, found.local))
     return found
 
 
-def _floats_if_masked(values: Any) -> Any:  # noqa: ANN401 - duckdb's arrays, masked where null
-    masked = isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values)
-    return values.astype(np.float64) if masked and values.dtype.kind in "iub" else values
+def same_clock(begin: tuple[str, Stamps], end: tuple[str, Stamps], path: Path) -> None:
+    """Raise `ScenarioError` for two columns of times, by their names, of which no difference can be taken."""
+    (one, first), (other, second) = begin, end
+    if first.absolute != second.absolute:
+        raise ScenarioError(Problem(f"'{one}' and '{other}' do not count from the same time", "calibrate", path))
+    if bool(first.local) != bool(second.local):
+        message = f"'{one if first.local else other}' names no time zone, and '{other if first.local else one}' does"
+        hint = "write both in UTC, as 2030-01-31T12:00:00Z"
+        raise ScenarioError(Problem(message, "calibrate", path, hint=hint))
 
 
 def decimal_step(values: Floats) -> float:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from cosim.contract.errors import ScenarioError
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.space import Parameter, Prior, Space
-from cosim.twin.telemetry.clocks import clock, clocks, corrected
 from cosim.twin.telemetry.hygiene import Rules, bounds, examine, share_of, told, vetted
 from cosim.twin.telemetry.inputs import examine_inputs
 from cosim.twin.telemetry.lag import lag
@@ -212,48 +211,6 @@ def test_bounds_follow_the_unit():
     assert bounds("%") == (0.0, 100.0)
     assert bounds("dBm") == (-np.inf, np.inf)
     assert bounds("intervals") == (-np.inf, np.inf)
-
-
-def exchanges(offset: float, drift: float, count: int = 200) -> tuple[np.ndarray, ...]:
-    """Times of requests and answers, the host's on a clock that is off; ways of 1 to 5 ms."""
-    random = np.random.default_rng(3)
-    sent = np.sort(random.uniform(0, 600, count))
-    arrived = sent + random.uniform(1e-3, 5e-3, count)
-    left = arrived + random.uniform(0.01, 0.1, count)
-    returned = left + random.uniform(1e-3, 5e-3, count)
-    return sent, arrived + offset + drift * arrived, left + offset + drift * left, returned
-
-
-@given(st.floats(-100, 100), st.floats(-1e-3, 1e-3))
-@settings(deadline=None)
-def test_a_clock_is_told_and_corrected(offset, drift):
-    sent, received, answered, returned = exchanges(offset, drift)
-    known = clock(sent, received, answered, returned)
-    assert abs(known.offset - (offset + drift * known.since)) < 2e-3
-    assert abs(known.drift - drift) < 2e-5
-    right = exchanges(0.0, 0.0)[1]
-    assert np.abs(corrected(received, ["edge"] * len(received), {"edge": known}) - right).max() < 5e-3
-
-
-@pytest.mark.parametrize("offset", [-30.0, -0.01, 0.01, 2.5])
-def test_a_clock_that_is_off_is_a_finding(offset):
-    here, there = exchanges(0.0, 0.0), exchanges(offset, 0.0)
-    nodes = ["right"] * 200 + ["wrong"] * 200
-    known, findings = clocks(*(np.concatenate(both) for both in zip(here, there, strict=True)), nodes)
-    assert set(known) == {"right", "wrong"}
-    assert [finding.subject for finding in findings] == ["wrong"]
-
-
-def test_a_drift_alone_is_a_finding():
-    assert clocks(*exchanges(0.0, 1e-4), ["edge"] * 200)[1][0].kind == "clock"
-
-
-def test_exchanges_without_times_are_left_out():
-    sent, received, answered, returned = exchanges(1.0, 0.0)
-    received[::2] = np.nan
-    assert clock(sent, received, answered, returned).count == 100
-    assert clock(sent * np.nan, received, answered, returned) is None
-    assert clocks(sent * np.nan, received, answered, returned, ["edge"] * 200)[1][0].kind == "clock"
 
 
 def test_many_findings_of_a_kind_are_told_together():

@@ -88,8 +88,8 @@ def test_pairs_that_do_not_go_together_are_told():
     _, values = queue(SERVICE, 1)
     random = np.random.default_rng(2)
 
-    def told(measured):
-        observed = {"response": MeasuredSignal(measured, "s", paired=True)}
+    def told(measured, times=None):
+        observed = {"response": MeasuredSignal(measured, "s", paired=True, times=times)}
         made = Case(observed, lambda points, seed: {"response": values[None]}, tasks=frozenset(observed))
         return "".join(pairs(made, np.ones(1), 1))
 
@@ -97,3 +97,8 @@ def test_pairs_that_do_not_go_together_are_told():
     assert told(near) == ""
     assert "do not take longer where" in told(random.permutation(near))
     assert "took another time than" in told(np.where(random.random(COUNT) < 0.05, 3.0 * near, near))
+    # Those at the end were held up by tasks that had not ended when the recording did.
+    created = np.linspace(0.0, 30.0 * values.max(), COUNT)
+    last = created > created[-1] - values.max()
+    assert "took another time than" in told(np.where(last, 3.0 * values, values))
+    assert told(np.where(last, np.minimum(3.0 * values, values.max()), values), created) == ""

@@ -15,10 +15,9 @@ from cosim.contract.errors import ScenarioError
 from cosim.plan.compile import compile_plan
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
-from cosim.tables.table import stamps, time_column
+from cosim.tables.table import read, stamps, time_column
 from cosim.twin.scenario.study import study
 from cosim.twin.telemetry.measured import factor_of
-from cosim.twin.telemetry.tables import read
 
 QUEUE = """\
 apiVersion: cosim/v1

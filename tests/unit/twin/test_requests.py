@@ -3,6 +3,7 @@
 import csv
 import threading
 import time
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import numpy as np
@@ -70,6 +71,62 @@ def test_durations_and_units_in_names_say_the_same_as_two_times(tmp_path):
         requests(table(tmp_path / "mixed.csv", created, created + took, ("sent", "answered_ms")))
     with pytest.raises(ScenarioError, match=r"no column is called ended.*, nor duration"):
         requests(table(tmp_path / "none.csv", created, took, ("sent", "status")))
+
+
+CAME, TOOK = np.cumsum(np.full(60, 0.25)), np.linspace(0.01, 0.09, 60)
+SINCE_1970 = 1.9e9 + CAME
+
+
+def dated(seconds, zone):
+    return [datetime.fromtimestamp(one, UTC).strftime(f"%Y-%m-%dT%H:%M:%S.%f{zone}") for one in seconds]
+
+
+@pytest.mark.parametrize(
+    ("names", "columns"),
+    [
+        (
+            ("timeStamp", "elapsed", "success"),
+            ((1e3 * SINCE_1970).astype(int), 1e3 * TOOK, ["true"] * 60),
+        ),  # JMeter
+        (("response-time", "DNS", "status-code", "offset"), (TOOK, 0 * TOOK, ["200"] * 60, CAME)),  # hey
+        (("startTimeMs", "durationMs"), (1e3 * SINCE_1970, 1e3 * TOOK)),
+        (("Start Time", "End Time"), (dated(SINCE_1970, "Z"), dated(SINCE_1970 + TOOK, "+00:00"))),
+    ],
+)
+def test_tables_of_load_generators_are_read_as_they_are(tmp_path, names, columns):
+    path = tmp_path / "load.csv"
+    path.write_text("\n".join([",".join(names), *(",".join(map(str, row)) for row in zip(*columns, strict=True))]))
+    found = requests(path)
+    assert np.diff(found.created) == pytest.approx(0.25, abs=2e-3)
+    assert found.ended - found.created == pytest.approx(TOOK, abs=2e-6)
+
+
+@pytest.mark.parametrize("outcome", ["success,true,false", "ok,1,0", "responseCode,200,503", "status-code,200,404"])
+def test_requests_that_failed_are_left_out(tmp_path, outcome):
+    name, good, bad = outcome.split(",")
+    rows = [f"{a},{b},{bad if k % 6 == 0 else good}" for k, (a, b) in enumerate(zip(CAME, TOOK, strict=True))]
+    path = tmp_path / "load.csv"
+    path.write_text("\n".join([f"start,duration,{name}", *rows]))
+    assert len(requests(path).created) == 50
+    path.write_text("\n".join([f"start,duration,{name}", *(row.replace(f",{good}", f",{bad}") for row in rows)]))
+    with pytest.raises(ScenarioError, match="every row is of a task that failed"):
+        requests(path)
+
+
+@pytest.mark.parametrize(
+    ("names", "columns", "words"),
+    [
+        (("start", "duration"), (CAME, 1e3 * TOOK), r"a request took 50 s, .*as 'duration_ms'"),
+        (("start", "duration"), (CAME, [f"{1e3 * one:.1f}ms" for one in TOOK]), "not numbers, such as '10.0ms'"),
+        (("start", "end"), (dated(SINCE_1970, ""), dated(SINCE_1970, "Z")), "'start' names no time zone, and 'end'"),
+        (("start", "end"), (SINCE_1970, CAME), "do not count from the same time"),
+    ],
+)
+def test_durations_of_no_unit_and_clocks_that_differ_are_refused(tmp_path, names, columns, words):
+    path = tmp_path / "load.csv"
+    path.write_text("\n".join([",".join(names), *(",".join(map(str, row)) for row in zip(*columns, strict=True))]))
+    with pytest.raises(ScenarioError, match=words):
+        requests(path)
 
 
 def test_what_did_not_end_spaces_nothing():
