@@ -19,9 +19,9 @@ that has no host goes on waiting. It names the decisions that it can take:
 
 A class is made anew for each run, so what a policy remembers is its own. A policy that has a method
 `learn(ended)` is told which tasks ended: columns host (its number, -1: none or the device), work
-(cycles), seconds (from creation to the end), completed, device (its slot) and deadline (s after creation),
-all (E,). For its answers to be repeatable
-it takes random numbers from `tasks["chance"]`.
+(cycles), seconds (from creation to the end), completed, device (its slot), deadline (s after creation) and
+part (`WHOLE` a task, `STAGE` a stage of a graph, `GRAPH` all its stages together), all (E,). For its answers
+to be repeatable it takes random numbers from `tasks["chance"]`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from cosim.contract.records import Records
 Decision = Literal["task", "interval", "response"]
 DECISIONS: tuple[str, ...] = get_args(Decision)
 KEEP, LOCAL = -1, -2
+WHOLE, STAGE, GRAPH = range(3)  # what ended
 EDGE, CLOUD = 1.0, 2.0  # tiers
 REFERENCE = 100e3  # B, the transfer that `reach` is about
 

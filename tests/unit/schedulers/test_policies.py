@@ -18,7 +18,7 @@ from cosim.peers.offloading.vehicular.choices import POLICIES as VEHICULAR
 from cosim.schedulers import MODELS, OF_MODELS, POLICIES, SchedulerError, list_schedulers, scheduler, scheduler_names
 from cosim.schedulers.models import interval_state, per_interval, per_machine
 from cosim.schedulers.policies import Bandit, Game, edf
-from cosim.schedulers.state import HOST, KEEP, TASK, State, answers, decides, matrix
+from cosim.schedulers.state import GRAPH, HOST, KEEP, TASK, WHOLE, State, answers, decides, matrix
 from tests.unit.peers.offloading.studies import study
 
 
@@ -118,8 +118,12 @@ def test_a_bandit_leaves_the_host_that_turns_out_slow():
         host = int(bandit(one)[0])
         slow = 5.0 if host == first else 0.6
         bandit.learn({"host": np.array([host]), "work": np.array([1e9]), "seconds": np.array([slow]),
-                      "completed": np.array([True])})  # fmt: skip
+                      "completed": np.array([True]), "part": np.array([WHOLE])})  # fmt: skip
     assert int(bandit(one)[0]) != first
+    known = bandit._mean.copy()
+    bandit.learn({"host": np.array([first]), "work": np.array([1e9]), "seconds": np.array([90.0]),
+                  "completed": np.array([True]), "part": np.array([GRAPH])})  # fmt: skip
+    assert np.array_equal(bandit._mean, known)  # of whose stages it has heard already
 
 
 def test_shares_of_the_game_follow_the_gain():
