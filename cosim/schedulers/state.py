@@ -140,7 +140,9 @@ def matrix(records: Records) -> Floats:
 def answers(policy: Policy, state: State) -> NDArray[np.int64]:
     """The policy's destinations, checked. Raises `ValueError` for answers that cannot be."""
     found = np.asarray(policy(state))
-    name = getattr(policy, "__name__", type(policy).__name__)
+    if found.shape == (0,) == (len(state.tasks),):  # as of an empty list, whose type numpy makes up
+        return np.empty(0, np.int64)
+    name = _named(policy)
     if found.shape != (len(state.tasks),) or found.dtype.kind not in "iu":
         raise ValueError(
             f"policy {name} answered {found.dtype} of shape {found.shape} about {len(state.tasks)} tasks; expected "
@@ -153,6 +155,14 @@ def answers(policy: Policy, state: State) -> NDArray[np.int64]:
             "is or -2 for its device"
         )
     return found.astype(np.int64)
+
+
+def _named(policy: Policy) -> str:
+    """What a policy is called, and where it is written."""
+    kind = type(policy)
+    code = getattr(policy, "__code__", None) or getattr(kind.__call__, "__code__", None)
+    name = getattr(policy, "__name__", kind.__name__)
+    return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"
 
 
 Ended = Mapping[str, NDArray[Any]]

@@ -161,10 +161,20 @@ def test_wrong_answers_are_named():
         return np.zeros(1 + len(state.tasks), np.int64)
 
     one = Interval(azure_fog(3), static(300.0, ContainerArrivals("poisson", 3.0)), 3, policy=None)
-    for policy, said in ((wrong, "answered host 99; expected 0..2"), (short, "expected\\s+one integer each")):
+
+    @decides("interval")
+    class Wrong:
+        def __call__(self, state):
+            return wrong(state)
+
+    for policy, said in (
+        (wrong, r"wrong \(.*test_policies.py:\d+\) answered host 99; expected 0..2"),
+        (Wrong(), r"Wrong \(.*test_policies.py:\d+\) answered host 99"), (short, "expected\\s+one integer each"),
+    ):  # fmt: skip
         one.decide_by(per_interval(policy, one))
         with pytest.raises(ValueError, match=said):
             one.step()
+    assert answers(decides("interval")(lambda state: [0 for _ in state.tasks]), state(work=[])).dtype == np.int64
     with pytest.raises(ValueError, match="not sometimes"):
         decides("sometimes")
 
