@@ -25,7 +25,7 @@ from adapters.continuum.trace import Trace
 from adapters.continuum.world import ContinuumWorld, build, slots_of
 from cosim.continuum.engine import Engine
 from cosim.continuum.layout import INTERVAL
-from cosim.continuum.stepping import Decisions, View, reach_of
+from cosim.continuum.stepping import Decisions, View, reach_of, read
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Event, Scene
 from cosim.contract.errors import refuse
@@ -79,6 +79,7 @@ class ContinuumAdapter:
             from cosim.schedulers.models import per_step
 
             self._decide = per_step(policy, context.period)
+            self._since = read(self._engine.state)  # when the policy was asked last
         self._real = RealLoad(scene)
         self._books = HostAccounts(self._engine, self._world, scene, self._real)
         self._gauges = Gauges(self._engine, self._config.signals)
@@ -144,7 +145,8 @@ class ContinuumAdapter:
         """The tasks that ended since the last step; for policies per interval also the view to decide by."""
         if self._decide is None:
             return self._engine.drain()
-        self._view = self._engine.step(0.0)
+        self._view = self._engine.step(0.0, since=self._since)
+        self._since = read(self._engine.state)
         if not early:
             return self._view.ended
         return {name: np.concatenate([early[name], column]) for name, column in self._view.ended.items()}

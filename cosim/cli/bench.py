@@ -23,14 +23,16 @@ def _group() -> None:
 
 @app.command()
 def schedulers(
-    only: Annotated[str, typer.Option(help="These entries, comma between them; default: all that have a name.")] = "",
+    only: Annotated[  # as often as there are entries, or once with commas
+        list[str], typer.Option(help="These entries, comma between them; default: all that have a name.")
+    ] = [],  # noqa: B006 - typer
     entry: Annotated[  # one's own module may lie in the folder that the command is run in
         list[str],
         typer.Option(
             help="One more entry: module:name of your policy, in this folder or installed, or its entry point."
         ),
     ] = [],  # noqa: B006 - typer
-    world: Annotated[str, typer.Option(help="These worlds of the suite, comma between them.")] = "",
+    world: Annotated[list[str], typer.Option(help="These worlds of the suite, comma between them.")] = [],  # noqa: B006
     seeds: Annotated[int, typer.Option(min=1, help="The first so many seeds of the suite.")] = 5,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     limit: Annotated[str, typer.Option(help="Wall-clock limit of each decision of an --entry, as '60 s'.")] = "60 s",
@@ -92,8 +94,8 @@ def schedulers(
             raise typer.Exit(1)
 
 
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
+def _words(given: list[str]) -> list[str]:
+    return [word.strip() for word in ",".join(given).split(",") if word.strip()]
 
 
 def _text(found: dict[str, Any], out: Path) -> str:

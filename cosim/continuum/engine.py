@@ -18,7 +18,7 @@ from cosim.continuum.question import question
 from cosim.continuum.regions import Regions, line_up
 from cosim.continuum.resources import Resources, read_resources
 from cosim.continuum.snapshot import Snapshot, put_back, take
-from cosim.continuum.stepping import Decisions, View, look, read, rows_of
+from cosim.continuum.stepping import Decisions, Readings, View, look, read, rows_of
 from cosim.continuum.system import REFERENCE, System, lay_out, link_up, more_tasks
 from cosim.contract.records import Records
 
@@ -130,16 +130,16 @@ class Engine:
                 self._ask()
             answer = kernel.act(memory.world(self.state.meta), kernel.ADVANCE, until, _NONE_I, _NONE_F)
 
-    def step(self, interval: float, decisions: Decisions | None = None) -> View:
+    def step(self, interval: float, decisions: Decisions | None = None, since: Readings | None = None) -> View:
         """Carry out decisions, let an interval (s) pass, and say what there is to decide about then.
 
         For engines with the scheduler `INTERVAL`, whose tasks wait for decisions; moving placed tasks
         works under any scheduler. Drains the tasks that ended. Raises `ValueError`, before anything is
-        done, for a decision that cannot be.
+        done, for a decision that cannot be. `since` are meters at the beginning of another interval to be shown.
         """
         if decisions is not None:
             self._tell(kernel.PLACE, rows_of(self.state, decisions))
-        before = read(self.state)
+        before = since or read(self.state)
         self.advance(self.now + interval)
         return look(self.state, before, self.drain())
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cosim.envs.session import Session
 from cosim.envs.spaces import ANSWERS, Observation, destinations, observation_space, observe, sizes, whole
-from cosim.schedulers.state import Decision, State
+from cosim.schedulers.state import STAGE, Decision, State
 
 FAILED = 10.0  # s that a task which fails counts as
 
@@ -122,7 +122,7 @@ class OffloadEnv(_ScenarioEnv):
     Answers are 0 for no host (it waits for coverage or fails), 1 for its device, 2 + h for host h.
 
     The reward is minus the seconds that the tasks took which ended since the last decision; a task that
-    failed counts as 10 s. Tasks are told to have ended at the scenario's steps.
+    failed counts as 10 s, and a graph of stages is one task. Tasks are told to have ended at the scenario's steps.
     """
 
     _decision = "task"
@@ -136,8 +136,10 @@ class OffloadEnv(_ScenarioEnv):
         return destinations(chosen, np.arange(1), len(state.tasks), devices=True)
 
     def _reward(self, before: State) -> float:
-        rows = self._session.ended()
-        return -float(sum(np.where(row["completed"], row["seconds"], FAILED).sum() for row in rows))
+        seconds = [
+            np.where(row["completed"], row["seconds"], FAILED)[row["part"] != STAGE] for row in self._session.ended()
+        ]
+        return -float(sum(part.sum() for part in seconds))
 
 
 def answer(action: Any, rows: NDArray[np.int64], state: State) -> NDArray[np.int64]:  # noqa: ANN401

@@ -191,9 +191,12 @@ class Scheduler:
                 f"policy '{self.name}' decides per {takes}; {model} asks per {', '.join(sorted(MODELS[model]))}"
             )
         try:
-            return self.make()
+            found = self.make()
         except Exception as error:  # a class of the user's may fail in any way
             raise SchedulerError(f"policy '{self.name}' cannot be made: {told(error)}") from error
+        if not callable(found):
+            raise SchedulerError(f"policy '{self.name}' cannot be called; its class needs a method __call__(state)")
+        return found
 
     def for_continuum(self) -> int | Choose:
         """What `Engine` takes: a number, or a function, made anew for a policy. Raises `SchedulerError`."""

@@ -13,7 +13,22 @@ from cosim.continuum.stepping import Decisions
 from cosim.continuum.stepping import View as StepView
 from cosim.contract.records import Records
 from cosim.peers.interval.simulator import Interval, IntervalView
-from cosim.schedulers.state import CLOUD, EDGE, HOST, KEEP, LOCAL, TASK, Ended, Floats, Policy, State, answers
+from cosim.schedulers.state import (
+    CLOUD,
+    EDGE,
+    GRAPH,
+    HOST,
+    KEEP,
+    LOCAL,
+    STAGE,
+    TASK,
+    WHOLE,
+    Ended,
+    Floats,
+    Policy,
+    State,
+    answers,
+)
 
 _MEGA = 1e6
 _HUNDRED_KB = 0.1  # MB
@@ -25,6 +40,7 @@ class PerTask:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._numbers: dict[int, int] = {}  # slot of a host -> its number
+        self._graphs: set[int] = set()  # workloads whose stages end by themselves
 
     @property
     def learns(self) -> bool:
@@ -45,14 +61,24 @@ class PerTask:
         return int(answers(self._policy, State(request.time, 0.0, rows, tasks, reach[None, :].copy()))[0])
 
     def learn(self, ended: dict[str, NDArray[Any]]) -> None:
-        """Tell the policy which tasks ended: rows of `Engine.drain`."""
+        """Tell the policy which tasks ended: rows of `Engine.drain`, or of real tasks, which have no stages."""
         numbers = np.array([self._numbers.get(int(slot), KEEP) for slot in ended["host"]], np.int64)
         completed = np.isfinite(ended["computed"]) & (ended["status"] == 0)
         rows: Ended = {
             "host": numbers, "work": ended["work"], "seconds": ended["ended"] - ended["created"],
             "completed": completed, "device": ended["device"], "deadline": ended["deadline"],
+            "part": self._parts(ended),
         }  # fmt: skip
         self._policy.learn(rows)  # type: ignore[attr-defined]
+
+    def _parts(self, ended: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
+        """(E,) what ended; a graph ends with its last stage, or after it."""
+        if "stage" not in ended:
+            return np.full(len(ended["host"]), WHOLE)
+        staged = ended["stage"] >= 0
+        self._graphs.update(ended["workload"][staged].tolist())
+        graphs = np.isin(ended["workload"], list(self._graphs))
+        return np.where(staged, STAGE, np.where(graphs, GRAPH, WHOLE))
 
 
 def _continuum_hosts(hosts: Any, utilisation: Any = None, power: Any = None) -> Records:  # noqa: ANN401

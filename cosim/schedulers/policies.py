@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.peers.offloading import fuzzy as rules
-from cosim.schedulers.state import CLOUD, EDGE, KEEP, REFERENCE, Ended, Floats, State, decides
+from cosim.schedulers.state import CLOUD, EDGE, GRAPH, KEEP, REFERENCE, Ended, Floats, State, decides
 
 Ints = NDArray[np.int64]
 _MEGABIT = 1e6
@@ -124,11 +124,11 @@ class Bandit:
         return found
 
     def learn(self, ended: Ended) -> None:
-        """Take in how long tasks took."""
-        for host, work, seconds, completed in zip(
-            ended["host"].tolist(), ended["work"].tolist(), ended["seconds"].tolist(), ended["completed"].tolist(),
-            strict=True,
-        ):  # fmt: skip
+        """Take in how long tasks and stages took."""
+        names = ("host", "work", "seconds", "completed", "part")
+        for host, work, seconds, completed, part in zip(*(ended[name].tolist() for name in names), strict=True):
+            if part == GRAPH:  # its stages were placed one by one
+                continue
             if not 0 <= host < len(self._mean) or math.isnan(self._mean[host]):
                 continue
             cost = seconds / max(work, 1.0) if completed else 10.0 * self._mean[host]

@@ -19,9 +19,9 @@ that has no host goes on waiting. It names the decisions that it can take:
 
 A class is made anew for each run, so what a policy remembers is its own. A policy that has a method
 `learn(ended)` is told which tasks ended: columns host (its number, -1: none or the device), work
-(cycles), seconds (from creation to the end), completed, device (its slot) and deadline (s after creation),
-all (E,). For its answers to be repeatable
-it takes random numbers from `tasks["chance"]`.
+(cycles), seconds (from creation to the end), completed, device (its slot), deadline (s after creation) and
+part (`WHOLE` a task, `STAGE` a stage of a graph, `GRAPH` all its stages together), all (E,). For its answers
+to be repeatable it takes random numbers from `tasks["chance"]`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from cosim.contract.records import Records
 Decision = Literal["task", "interval", "response"]
 DECISIONS: tuple[str, ...] = get_args(Decision)
 KEEP, LOCAL = -1, -2
+WHOLE, STAGE, GRAPH = range(3)  # what ended
 EDGE, CLOUD = 1.0, 2.0  # tiers
 REFERENCE = 100e3  # B, the transfer that `reach` is about
 
@@ -139,7 +140,9 @@ def matrix(records: Records) -> Floats:
 def answers(policy: Policy, state: State) -> NDArray[np.int64]:
     """The policy's destinations, checked. Raises `ValueError` for answers that cannot be."""
     found = np.asarray(policy(state))
-    name = getattr(policy, "__name__", type(policy).__name__)
+    if found.shape == (0,) == (len(state.tasks),):  # as of an empty list, whose type numpy makes up
+        return np.empty(0, np.int64)
+    name = _named(policy)
     if found.shape != (len(state.tasks),) or found.dtype.kind not in "iu":
         raise ValueError(
             f"policy {name} answered {found.dtype} of shape {found.shape} about {len(state.tasks)} tasks; expected "
@@ -152,6 +155,14 @@ def answers(policy: Policy, state: State) -> NDArray[np.int64]:
             "is or -2 for its device"
         )
     return found.astype(np.int64)
+
+
+def _named(policy: Policy) -> str:
+    """What a policy is called, and where it is written."""
+    kind = type(policy)
+    code = getattr(policy, "__code__", None) or getattr(kind.__call__, "__code__", None)
+    name = getattr(policy, "__name__", kind.__name__)
+    return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"
 
 
 Ended = Mapping[str, NDArray[Any]]

@@ -5,7 +5,7 @@ Two encoders, of edges and of requests, a context of each request over the edges
 FC2 and FC3 have a perceptron in the place of attention in the encoder of edges, of requests, of both. Width and layers
 are smaller than the paper's some four million weights; heads, hidden width and clipping are its own. Numpy decides;
 `train` needs torch (extra `learn`) and makes the weights; those that are shipped were trained on the family `corais` at
-(10, 5, 50).
+(10, 5, 50), and on `corais-tight` at (20, 10, 100).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from cosim.schedulers.corais.baselines import best_of
 from cosim.schedulers.corais.problem import Decision, Floats, Instance
 
 SHIPPED = Path(__file__).parent
+TIGHT = SHIPPED / "tight"  # for the family `corais-tight`
 VARIANTS = ("corais", "fc1", "fc2", "fc3")
 WIDTH, LAYERS, HEADS, HIDDEN = 128, 2, 8, 512
 CLIP = 10.0  # of the scores

@@ -98,8 +98,9 @@ def _slopes(torch: Any, found: list[Instance], likely: Any) -> tuple[Any, Any]: 
 
 
 def train(
-    variant: str, seed: int, batches: int, instances: int, out: Path | None = None, *, family: str = "corais"
-) -> dict[str, Any]:
+    variant: str, seed: int, batches: int, instances: int, out: Path | None = None, *, family: str = "corais",
+    scale: families.Scale = SCALE,
+) -> dict[str, Any]:  # fmt: skip
     """Weights, and the mean makespan of drawn decisions in the first and the last tenth of the batches."""
     torch = library()
     torch.manual_seed(seed)
@@ -124,7 +125,7 @@ def train(
 
     make, values = families.FAMILIES[family], []
     for k in range(batches):
-        found = [make(SCALE, rng) for _ in range(instances)]
+        found = [make(scale, rng) for _ in range(instances)]
         seen = [columns(one) for one in found]
         edges, requests = (torch.from_numpy(np.stack(part)).float() for part in zip(*seen, strict=True))
         likely = torch.distributions.Categorical(logits=scores(torch, held, edges, requests, norm))
@@ -140,7 +141,7 @@ def train(
             save(out, variant, {name: one.detach().numpy() for name, one in held.items()})
     part = max(1, batches // 10)
     return {
-        "variant": variant, "family": family, "scale": SCALE, "seed": seed, "batches": batches, "instances": instances,
+        "variant": variant, "family": family, "scale": scale, "seed": seed, "batches": batches, "instances": instances,
         "first": float(np.mean(values[:part])), "last": float(np.mean(values[-part:])),
         "weights": {name: one.detach().numpy() for name, one in held.items()},
     }  # fmt: skip
@@ -158,6 +159,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     arguments.add_argument("--family", choices=sorted(families.FAMILIES), default="corais")
+    arguments.add_argument("--scale", type=int, nargs=3, default=SCALE, help="all edges, edges of the region, requests")
     arguments.add_argument("--batches", type=int, default=BATCHES)
     arguments.add_argument("--instances", type=int, default=INSTANCES, help="per batch")
     arguments.add_argument("--seed", type=int, default=1)
@@ -165,7 +167,10 @@ def main() -> None:
     options = arguments.parse_args()
     for variant in options.variants:
         begun = time.process_time()
-        found = train(variant, options.seed, options.batches, options.instances, options.out, family=options.family)
+        found = train(
+            variant, options.seed, options.batches, options.instances, options.out, family=options.family,
+            scale=tuple(options.scale),
+        )  # fmt: skip
         del found["weights"]
         found["cpu_seconds"] = round(time.process_time() - begun, 1)
         (options.out / f"{variant}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -158,12 +158,13 @@ def test_a_module_in_the_folder_that_the_command_is_run_in_is_found(tmp_path, mo
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    arguments = ["--only", "best-fit", "--entry", "lying_here:stay", "--world", "small", "--seeds", "1"]
+    arguments = ["--only", "best-fit,first-fit", "--only", "random", "--entry", "lying_here:stay", "--world", "small",
+                 "--seeds", "1"]  # fmt: skip
     done = CliRunner().invoke(app, ["bench", "schedulers", *arguments])
     sys.modules.pop("lying_here", None)
     assert done.exit_code == 0, done.output
     page = (tmp_path / "bench/schedulers/leaderboard.md").read_text(encoding="utf-8")
-    assert "lying_here:stay" in page
+    assert all(f"`{name}`" in page for name in ("lying_here:stay", "best-fit", "first-fit", "random"))
 
 
 def test_what_is_not_there_is_said(tmp_path):

@@ -13,10 +13,11 @@ parallel_test = pytest.importorskip("pettingzoo.test")
 
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
+import cosim  # noqa: E402
 import cosim.envs  # noqa: E402
 from cosim.envs import MultiEdge  # noqa: E402
-from cosim.envs.session import Session  # noqa: E402
-from cosim.schedulers.policies import edf  # noqa: E402
+from cosim.envs.session import KEYS, Session  # noqa: E402
+from cosim.schedulers import scheduler  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -140,23 +141,25 @@ def test_pettingzoo_accepts_the_environment(scenario):
     env.close()
 
 
-def test_an_agent_that_answers_as_a_policy_has_its_run(scenario):
-    """`edf` through the environment's questions decides what it decides inside the scenario."""
-    import cosim
-
-    session = Session(scenario("interval"), "interval", 7)
+@pytest.mark.parametrize(("adapter", "policy"), [("interval", "edf"), ("continuum", "pond")])
+def test_an_agent_that_answers_as_a_policy_has_its_run(scenario, adapter, policy):
+    """A policy through the environment's questions decides what it decides inside the scenario."""
+    session = Session(scenario(adapter), "interval", 7)
+    decide = scheduler(policy).policy(adapter)
     seen = []
     while (state := session.ask()) is not None:
         seen.append(state)
-        session.answer(edf(state))
+        session.answer(decide(state))
     session.close()
-    assert len(seen) == 20
-    hosts = seen[-1].hosts
-    outcome = cosim.run(scenario("interval"), overrides=["run.seed=7", "adapters.interval.policy=edf"],
-                        out=scenario("interval").parent / "runs")  # fmt: skip
+    overrides = ["run.seed=7", f"adapters.{adapter}.{KEYS[adapter]}={policy}"]
+    outcome = cosim.run(scenario(adapter), overrides=overrides, out=scenario(adapter).parent / "runs")
     rows = cosim.load(outcome.folder).table("host").df()
-    last = rows[np.isclose(rows["time"], 19 * 60.0)]
-    assert sorted(last["power"]) == pytest.approx(sorted(hosts["power"]))
+    assert len(seen) == 20
+    for state in seen[1:]:
+        then = rows[np.isclose(rows["time"], state.time) & (rows["node"] != "camera")]
+        for name in ("power", "utilisation"):  # means of the interval before
+            assert sorted(then[name]) == pytest.approx(sorted(state.hosts[name]))
+    assert max(state.hosts["utilisation"].max() for state in seen) > 0.0
 
 
 def test_a_scenario_without_decisions_is_refused(scenario):
@@ -188,6 +191,27 @@ def test_a_run_without_a_task_ends_with_its_first_step(scenario):
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(0)
     env.close()
+
+
+def test_rewards_come_to_the_seconds_of_the_run(scenario):
+    """A graph counts as the job that the run's table has, not as its stages besides."""
+    stages = ("look: {work: 8 Gcycles, output: 1 kB}", "left: {work: 4 Gcycles, after: [look], output: 1 kB}",
+              "right: {work: 9 Gcycles, after: [look], output: 1 kB}")  # fmt: skip
+    jobs = f"{{from: camera, arrivals: poisson 0.05 Hz, input: 1 MB, graph: {{{', '.join(stages)}}}}}"
+    graph = f"workloads.jobs={jobs}"
+    env = cosim.envs.OffloadEnv(scenario("continuum"), overrides=[graph])
+    env.reset(seed=7)
+    total, over = 0.0, False
+    while not over:
+        _, reward, _, over, _ = env.step(2)
+        total += reward
+    env.close()
+    outcome = cosim.run(scenario("continuum"), overrides=[graph, "run.seed=7", "adapters.continuum.scheduler=nearest"],
+                        out=scenario("continuum").parent / "runs")  # fmt: skip
+    tasks = cosim.load(outcome.folder).table("task").df()
+    assert set(tasks["host"]) == {"edge-1"}
+    assert len(tasks) > 30
+    assert -total == pytest.approx((tasks["ended"] - tasks["created"]).sum())
 
 
 @pytest.mark.parametrize(("module", "code"), [

@@ -18,9 +18,10 @@ from cosim.schedulers.catalogue.estimate import Estimate
 from cosim.schedulers.catalogue.experience import collect, world
 from cosim.schedulers.catalogue.features import features
 from cosim.schedulers.catalogue.forecast import Demands, arima
-from cosim.schedulers.catalogue.networks import Surrogate, surrogate_weights
+from cosim.schedulers.catalogue.networks import Surrogate, stored, surrogate_weights
 from cosim.schedulers.catalogue.objective import Scale, costs
 from cosim.schedulers.catalogue.placing import full, settle, spread
+from cosim.schedulers.catalogue.training import judged, ranks
 from cosim.schedulers.models import interval_state, per_interval
 from cosim.schedulers.state import KEEP
 from tests.unit.schedulers.test_policies import busy, run, state
@@ -97,6 +98,15 @@ def test_folders_are_whole():
     for name in LEARNED:
         assert (FOLDER / name / "weights.npz").stat().st_size < 5e6
         assert json.loads((FOLDER / name / "training.json").read_text())["cpu_seconds"] < 300.0
+
+
+def test_a_surrogate_is_judged_by_worlds_that_count_alike():
+    held = stored("gobi")
+    each = [ranks(held, list(collect(40 + k, 1)))["response"] for k in range(3)]
+    found = judged(held, first=40, worlds=3)
+    assert found["rank_response"] == pytest.approx(np.mean(each))
+    assert found["rank_response_95"] == pytest.approx(1.96 * np.std(each, ddof=1) / 3**0.5)
+    assert min(each) > 0.2  # of 1; random weights have 0 in the mean
 
 
 @pytest.mark.parametrize("graph", [False, True])

@@ -39,14 +39,18 @@ def test_draws_begin_with_the_likeliest_and_more_are_never_worse():
     assert (network.solve(INSTANCE, held) == network.chances(INSTANCE, held).argmax(axis=1)).all()
 
 
-def test_the_expected_figures_of_the_shipped_weights_are_reproduced():
-    expected = json.loads((network.SHIPPED / "expected.json").read_text())
+@pytest.mark.parametrize(("folder", "family", "scale"), [
+    (network.SHIPPED, "corais", (10, 5, 50)), (network.TIGHT, "corais-tight", (20, 10, 100)),
+])  # fmt: skip
+def test_the_expected_figures_of_the_shipped_weights_are_reproduced(folder, family, scale):
+    expected = json.loads((folder / "expected.json").read_text())
+    held = network.stored(folder)
     found = {name: [] for name in ("greedy", "100", "random, 1k")}
     rng = np.random.default_rng(7)
-    for one in families.instances("corais", (10, 5, 50), 20, seed=77):
+    for one in families.instances(family, scale, 20, seed=77):
         least = makespan(one, search.solve(one))
-        found["greedy"].append(makespan(one, network.solve(one, network.stored())) / least)
-        found["100"].append(makespan(one, network.solve(one, network.stored(), count=100)) / least)
+        found["greedy"].append(makespan(one, network.solve(one, held)) / least)
+        found["100"].append(makespan(one, network.solve(one, held, count=100)) / least)
         found["random, 1k"].append(makespan(one, baselines.random(one, 1000, rng)) / least)
     for name in ("greedy", "100"):
         assert np.mean(found[name]) == pytest.approx(expected[name], rel=0.01)

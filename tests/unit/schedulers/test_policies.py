@@ -18,7 +18,7 @@ from cosim.peers.offloading.vehicular.choices import POLICIES as VEHICULAR
 from cosim.schedulers import MODELS, OF_MODELS, POLICIES, SchedulerError, list_schedulers, scheduler, scheduler_names
 from cosim.schedulers.models import interval_state, per_interval, per_machine
 from cosim.schedulers.policies import Bandit, Game, edf
-from cosim.schedulers.state import HOST, KEEP, TASK, State, answers, decides, matrix
+from cosim.schedulers.state import GRAPH, HOST, KEEP, TASK, WHOLE, State, answers, decides, matrix
 from tests.unit.peers.offloading.studies import study
 
 
@@ -118,8 +118,12 @@ def test_a_bandit_leaves_the_host_that_turns_out_slow():
         host = int(bandit(one)[0])
         slow = 5.0 if host == first else 0.6
         bandit.learn({"host": np.array([host]), "work": np.array([1e9]), "seconds": np.array([slow]),
-                      "completed": np.array([True])})  # fmt: skip
+                      "completed": np.array([True]), "part": np.array([WHOLE])})  # fmt: skip
     assert int(bandit(one)[0]) != first
+    known = bandit._mean.copy()
+    bandit.learn({"host": np.array([first]), "work": np.array([1e9]), "seconds": np.array([90.0]),
+                  "completed": np.array([True]), "part": np.array([GRAPH])})  # fmt: skip
+    assert np.array_equal(bandit._mean, known)  # of whose stages it has heard already
 
 
 def test_shares_of_the_game_follow_the_gain():
@@ -157,10 +161,20 @@ def test_wrong_answers_are_named():
         return np.zeros(1 + len(state.tasks), np.int64)
 
     one = Interval(azure_fog(3), static(300.0, ContainerArrivals("poisson", 3.0)), 3, policy=None)
-    for policy, said in ((wrong, "answered host 99; expected 0..2"), (short, "expected\\s+one integer each")):
+
+    @decides("interval")
+    class Wrong:
+        def __call__(self, state):
+            return wrong(state)
+
+    for policy, said in (
+        (wrong, r"wrong \(.*test_policies.py:\d+\) answered host 99; expected 0..2"),
+        (Wrong(), r"Wrong \(.*test_policies.py:\d+\) answered host 99"), (short, "expected\\s+one integer each"),
+    ):  # fmt: skip
         one.decide_by(per_interval(policy, one))
         with pytest.raises(ValueError, match=said):
             one.step()
+    assert answers(decides("interval")(lambda state: [0 for _ in state.tasks]), state(work=[])).dtype == np.int64
     with pytest.raises(ValueError, match="not sometimes"):
         decides("sometimes")
 

@@ -3,7 +3,8 @@
 import pytest
 
 from cosim.continuum.schedulers import ORDER
-from cosim.schedulers import BUILTIN, SchedulerError, list_schedulers, scheduler, scheduler_names
+from cosim.schedulers import BUILTIN, Scheduler, SchedulerError, list_schedulers, scheduler, scheduler_names
+from cosim.schedulers.state import decides
 
 
 def test_names_stand_for_the_compiled_functions_in_order():
@@ -38,3 +39,10 @@ def test_a_function_of_the_users_own():
 def test_what_cannot_be_had_is_said(name, said):
     with pytest.raises(SchedulerError, match=said):
         scheduler(name)
+
+
+def test_a_policy_that_cannot_be_called_is_refused():
+    made = Scheduler("mine", -1, None, decides("task")(type("Mine", (), {})))
+    for use in (made.for_continuum, lambda: made.policy("continuum")):
+        with pytest.raises(SchedulerError, match="'mine' cannot be called; its class needs a method __call__"):
+            use()
