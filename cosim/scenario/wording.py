@@ -197,6 +197,8 @@ def _problem(details: list[Any], way: Keys, model: type[BaseModel], root: Item, 
         return problem(
             root, at, f"{found(value)} does not have the right form", _form(context.get("pattern", ""), value)
         )
+    if kind in ("int_type", "int_from_float") and _is_huge(value):
+        kind = "int_parsing_size"
     if kind in _EXPECTED:
         hint = _shape(_EXPECTED[kind], value) or _description(model, way)
         return problem(root, at, f"expected {_EXPECTED[kind]}, found {found(value)}", hint)
@@ -210,6 +212,13 @@ def _problem(details: list[Any], way: Keys, model: type[BaseModel], root: Item, 
         return problem(root, at, f"needs {limit} {noun}, found {context.get('actual_length') or len(value)}")
     message = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return problem(root, at, message[:1].lower() + message[1:] if kind not in ("value_error",) else message)
+
+
+def _is_huge(value: object) -> bool:
+    """Whether a whole number was written with more digits than the reader takes for one."""
+    if isinstance(value, float):
+        return value.is_integer() and abs(value) >= 1e18
+    return isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]{19,}", value, re.ASCII) is not None
 
 
 def _shape(expected: str, value: object) -> str:
