@@ -92,10 +92,8 @@ class Frame:
 
 
 def _read_only(values: Array) -> Array:
-    if values.flags.writeable:
-        values = values.view()
-        values.flags.writeable = False
-    return values
+    """The same values; unlike a view, an array over a read-only buffer cannot be made writable again."""
+    return values if type(values.base) is bytes else np.asarray(memoryview(values).toreadonly())
 
 
 def constant(values: Array) -> Array:
