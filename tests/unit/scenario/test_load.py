@@ -53,7 +53,7 @@ def test_a_folder_stands_for_the_scenario_in_it(farm: Farm) -> None:
         ("poisson 2 Hz", "sometimes", "workloads.weed-detection.arrivals", "is not an arrival law", ""),
         ("work: 90 M", "werk: 90 M", "workloads.weed-detection.werk", "unknown key 'werk'", "did you mean 'work'?"),
         ("do: fail", "do: fial", "events.0.do", "'fial' is not possible here", "did you mean 'fail'?"),
-        ("origin: [39.36, 22.95, 60 m]", "origin: [139.36, 22.95]", "geo.origin", "is not latitude", ""),
+        ("origin: [39.36, 22.95, 60 m]", "origin: [139.36, 22.95]", "geo.origin", "is not a latitude", ""),
         ("22.95, 60 m]", "22.95, 60]", "geo.origin", "60 has no unit", ""),
         ("at: [120 m, 40 m, 5 m]", "at: [120 m]", "nodes.edge-1.at", "needs at least 2 entries, found 1", ""),
         ("at: [120 m, 40 m, 5 m]", "at: there", "nodes.edge-1.at", "'there' is no place; write coordinates as", ""),
