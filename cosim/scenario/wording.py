@@ -46,6 +46,7 @@ _LIMITS = {
 }
 
 
+_USE = re.compile(r"\$\{(\w+)\}", re.ASCII)
 _CHOICE = re.compile(r"\^\(((?:[a-z][a-z0-9-]*\|?)+?)(\|\[A-Za-z_\].*)?\)\$")  # words, and perhaps module:function
 
 
@@ -211,7 +212,9 @@ def _problem(details: list[Any], way: Keys, model: type[BaseModel], root: Item, 
         # pydantic stops counting a mapping that is too long
         return problem(root, at, f"needs {limit} {noun}, found {context.get('actual_length') or len(value)}")
     message = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    return problem(root, at, message[:1].lower() + message[1:] if kind not in ("value_error",) else message)
+    use = _USE.search(value) if isinstance(value, str) else None  # of a parameter that there is none of
+    hint = f"there is no parameter '{use[1]}'" if use else ""
+    return problem(root, at, message if kind == "value_error" else message[:1].lower() + message[1:], hint)
 
 
 def _is_huge(value: object) -> bool:

@@ -51,6 +51,7 @@ def test_a_folder_stands_for_the_scenario_in_it(farm: Farm) -> None:
         ("loss: 5 %", "loss: 105 %", "events.1.loss", "must be at most 100 %", ""),
         ("4 x 1.8 GHz", "four", "kinds.edge.cpu", "'four' is not a processor such as '4 x 1.8 GHz'", ""),
         ("poisson 2 Hz", "sometimes", "workloads.weed-detection.arrivals", "is not an arrival law", ""),
+        ("poisson 2 Hz", "'poisson ${load}'", "workloads.weed-detection.arrivals", "'${load}'", "no parameter 'load'"),
         ("work: 90 M", "werk: 90 M", "workloads.weed-detection.werk", "unknown key 'werk'", "did you mean 'work'?"),
         ("do: fail", "do: fial", "events.0.do", "'fial' is not possible here", "did you mean 'fail'?"),
         ("origin: [39.36, 22.95, 60 m]", "origin: [139.36, 22.95]", "geo.origin", "is not a latitude", ""),
