@@ -93,7 +93,8 @@ class Frame:
 
 def _read_only(values: Array) -> Array:
     """The same values; unlike a view, an array over a read-only buffer cannot be made writable again."""
-    return values if type(values.base) is bytes else np.asarray(memoryview(values).toreadonly())
+    base: object = values.base
+    return values if isinstance(base, bytes) else np.asarray(values.data.toreadonly())
 
 
 def constant(values: Array) -> Array:
