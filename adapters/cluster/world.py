@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +19,7 @@ from cosim.cluster.table import read_jobs
 from cosim.cluster.traffic import Training
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.functions import function
 
 
 def cluster_of(config: ClusterConfig, context: Context) -> tuple[Fabric, list[int]]:
@@ -108,10 +108,7 @@ def placing_of(config: ClusterConfig, context: Context) -> tuple[order.Place | N
 
 
 def _own(text: str, key: str, context: Context) -> Any:  # noqa: ANN401 - a function of somebody else's
-    module, _, name = text.partition(":")
     try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        hint = "the module must be where Python finds it: export PYTHONPATH=."
-        path = f"adapters.{context.name}.{key}"
-        raise ScenarioError(Problem(f"'{text}' cannot be imported: {error}", path=path, hint=hint)) from error
+        return function(text)
+    except ValueError as error:
+        raise ScenarioError(Problem(str(error), path=f"adapters.{context.name}.{key}")) from error

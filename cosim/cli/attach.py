@@ -161,9 +161,9 @@ def _networks(text: str) -> tuple[ipaddress.IPv4Network, ...]:
 
 def _shaper(name: str, within: tuple[ipaddress.IPv4Network, ...], server: str) -> KernelShaper | Function | None:
     """What this machine's owner lets shape its links."""
-    import importlib
 
     from cosim.contract.errors import SetupError
+    from cosim.contract.functions import function
     from cosim.live.shaper import KernelShaper, is_interface
     from cosim.live.shaping import Function
 
@@ -173,14 +173,10 @@ def _shaper(name: str, within: tuple[ipaddress.IPv4Network, ...], server: str) -
         return None
     if is_interface(name):
         return KernelShaper(name, within, server)
-    module, _, function = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SetupError(f"--allow-shaping: '{name}' cannot be imported: {error}") from error
-    if not callable(found):
-        raise SetupError(f"--allow-shaping: '{name}' is no function")
-    return Function(found, within)
+        return Function(function(name), within)
+    except ValueError as error:
+        raise SetupError(f"--allow-shaping: {error}") from error
 
 
 def _possible(name: str, within: tuple[ipaddress.IPv4Network, ...], server: str) -> dict[str, object]:

@@ -57,8 +57,14 @@ def check(
             f"{plan.name}: ok - {count(len(plan.scene.nodes), 'node')}, {count(len(plan.scene.fleets), 'fleet')}, "
             f"{count(len(plan.scene.workloads), 'workload')}, {count(plan.ticks, 'tick')} of {plan.step:g} s, "
             f"adapters {', '.join(adapter.name for adapter in plan.adapters)}\n"
-            f"a run takes {cost}" + "".join(f"\nwarning: {warning}" for warning in warned),
+            f"one run: {cost}" + "".join(f"\nwarning: {_placed(loaded, warning)}" for warning in warned),
         )
+
+
+def _placed(loaded: Loaded, warning: str) -> str:
+    """`warning` with file, line and column, if it begins with a path of the scenario."""
+    path, colon, rest = warning.partition(": ")
+    return str(loaded.problem(path, rest)) if colon and " " not in path else warning
 
 
 def _missing(plan: Plan) -> list[Problem]:

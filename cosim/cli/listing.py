@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cosim.cli.console import Json, beside, emit, errors
 
+if TYPE_CHECKING:
+    from cosim.contract.adapter import AdapterKind
+    from cosim.contract.signals import Signal
+
 
 def adapters(
-    name: Annotated[str, typer.Argument(help="Show the keys of this adapter's block in a scenario.")] = "",
+    name: Annotated[
+        str, typer.Argument(help="Show the keys of this adapter's block in a scenario, and its signals.")
+    ] = "",
     as_json: Json = False,
 ) -> None:
-    """List the adapters, and what keeps any of them from being used; or the keys of one."""
+    """List the adapters, and what keeps any of them from being used; or the keys and signals of one."""
     from cosim.contract.registry import list_adapters
 
     if name:
@@ -64,11 +70,34 @@ def _keys(name: str, as_json: bool) -> None:
         ]  # fmt: skip
         head = beside(f"{name}: ", kind.summary) + "\n\n"
         tail = f"\n\nFor example\n\n{textwrap.indent(kind.example, '  ')}" if kind.example else ""
+        reads, writes = _signals(kind)
+        told = f"\n\nSo configured it reads {', '.join(reads) or 'nothing'}, and writes{'' if writes else ' nothing'}"
+        for signal in writes:
+            rows = [f"{one.name:<14} {one.dtype:<7} {one.unit:<6} {one.meaning}" for one in signal.columns]
+            told += "\n\n  " + "\n    ".join([f"{signal.name}: {signal.meaning}", *rows])
+        columns = ("name", "dtype", "unit", "meaning")
+        data = {"name": name, "summary": kind.summary, "keys": keys, "example": kind.example}
         emit(
-            {"name": name, "summary": kind.summary, "keys": keys, "example": kind.example},
+            {
+                **data,
+                "reads": reads,
+                "writes": {
+                    one.name: [{key: getattr(c, key) for key in columns} for c in one.columns] for one in writes
+                },
+            },
             as_json,
-            head + "\n".join(lines) + tail.rstrip(),
+            head + "\n".join(lines) + tail.rstrip() + told,
         )
+
+
+def _signals(kind: AdapterKind) -> tuple[list[str], list[Signal]]:
+    """What an adapter of this kind reads and writes when it is configured as in its example."""
+    from cosim.contract.signals import CATALOGUE
+    from cosim.testing import example_of
+
+    config = kind.load_config().model_validate(example_of(kind))
+    ports, known = kind.ports_of(config), {**CATALOGUE, **{one.name: one for one in kind.signals_of(config)}}
+    return [read.signal for read in ports.reads], [known[name] for name in ports.writes]
 
 
 def schedulers(as_json: Json = False) -> None:

@@ -160,15 +160,16 @@ def _marked(model: type[BaseModel]) -> tuple[str, ...]:
         if any(isinstance(mark, OnlyWith) for mark in field.metadata)
         or any(
             isinstance(part, type) and issubclass(part, BaseModel) and _marked(part)
-            for part in _parts(field.annotation)
+            for part in parts_of(field.annotation)
         )
     )
 
 
-def _parts(annotation: Any) -> Iterator[Any]:  # noqa: ANN401 - a type, or what stands in its brackets
+def parts_of(annotation: Any) -> Iterator[Any]:  # noqa: ANN401 - a type, or what stands in its brackets
+    """`annotation` and everything inside its brackets."""
     yield annotation
     for part in get_args(annotation):
-        yield from _parts(part)
+        yield from parts_of(part)
 
 
 def as_plain(value: Any, rule: Callable[[Any], Any] | None = None) -> Any:  # noqa: ANN401 - whatever records hold

@@ -92,10 +92,9 @@ class Frame:
 
 
 def _read_only(values: Array) -> Array:
-    if values.flags.writeable:
-        values = values.view()
-        values.flags.writeable = False
-    return values
+    """The same values; unlike a view, an array over a read-only buffer cannot be made writable again."""
+    base: object = values.base
+    return values if isinstance(base, bytes) else np.asarray(values.data.toreadonly())
 
 
 def constant(values: Array) -> Array:

@@ -48,16 +48,21 @@ def function(target: str, arguments: int | None = None) -> Callable[..., Any]:
     if re.fullmatch(r"\w+(\.\w+)*", module) is None or module.endswith(".py"):
         name = ".".join(re.findall(r"\w+", module.removesuffix(".py"))) or "module"
         raise ValueError(f"'{target}' cannot be imported: write '{name}:{attribute or 'function'}', not a path")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (Exception, SystemExit) as error:  # a module of the user's may fail in any way
-        raise ValueError(f"'{target}' cannot be imported: {_reason(error, module)}") from error
+    found = attribute_of(module, attribute)
     if not callable(found):
         raise ValueError(f"'{target}' is a {type(found).__name__}, not a function")
     if arguments is not None and not takes(found, arguments):
         raise ValueError(f"'{target}' is called with {arguments} arguments, and takes {inspect.signature(found)}")
     chosen: Callable[..., Any] = found
     return chosen
+
+
+def attribute_of(module: str, name: str) -> Any:  # noqa: ANN401 - whatever the user's module holds
+    """What `module` of the user's calls `name`. Raises `ValueError` that says why there is none."""
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (Exception, SystemExit) as error:  # a module of the user's may fail in any way
+        raise ValueError(f"'{module}:{name}' cannot be imported: {_reason(error, module)}") from error
 
 
 def takes(called: Callable[..., Any], arguments: int) -> bool:

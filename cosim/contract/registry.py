@@ -16,6 +16,7 @@ from importlib.metadata import entry_points
 
 from cosim.contract.adapter import AdapterKind
 from cosim.contract.errors import SetupError
+from cosim.contract.functions import attribute_of
 
 GROUP = "cosim.adapters"
 PLACE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"  # module:ATTRIBUTE
@@ -72,12 +73,9 @@ def adapter_kind(name: str) -> AdapterKind:
         raise SetupError(f"there is no adapter '{name}'; installed: {', '.join(adapter_names())}")
     module, _, attribute = target.partition(":")
     try:
-        kind = getattr(importlib.import_module(module), attribute or "ADAPTER")
-    except (Exception, SystemExit) as error:  # a foreign package may fail in any way; it must not take the others along
-        raise SetupError(
-            f"'{module}' cannot be imported: {error}; "
-            "it must lie beside the scenario file, be installed, or be on PYTHONPATH"
-        ) from error
+        kind = attribute_of(module, attribute or "ADAPTER")
+    except ValueError as error:  # it must not take the others along
+        raise SetupError(str(error)) from error
     if not isinstance(kind, AdapterKind):
         raise SetupError(f"'{target}' is a {type(kind).__name__}, not an AdapterKind")
     return kind

@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
 
 from pydantic import BaseModel
+
+from cosim.contract.block import parts_of
 
 Keys = tuple[str | int, ...]
 
@@ -44,7 +45,7 @@ def reaching(model: type[BaseModel], data: object, at: Keys = ()) -> Iterator[tu
         for mark in field.metadata:
             if isinstance(mark, Trusted):
                 yield (*at, key), mark.what
-        inner = [part for part in _parts(field.annotation) if isinstance(part, type) and issubclass(part, BaseModel)]
+        inner = [part for part in parts_of(field.annotation) if isinstance(part, type) and issubclass(part, BaseModel)]
         for part in inner:
             if isinstance(value, Mapping):
                 yield from reaching(part, value, (*at, key))
@@ -91,9 +92,3 @@ def _texts(data: object, at: Keys) -> Iterator[tuple[Keys, str]]:
     elif isinstance(data, list | tuple):
         for index, value in enumerate(data):
             yield from _texts(value, (*at, index))
-
-
-def _parts(annotation: Any) -> Iterator[Any]:  # noqa: ANN401 - a type, or what stands in its brackets
-    yield annotation
-    for part in get_args(annotation):
-        yield from _parts(part)

@@ -200,7 +200,9 @@ def _multiple(loaded: Loaded, at: Keys, length: int, step: int, problems: list[P
     if rest:
         nearest = [f"{_text(n * step)}" for n in (count, count + 1) if n > 0]
         message = f"{_text(length)} is not a whole number of steps of {_text(step)}"
-        problems.append(loaded.problem(at, message, f"the nearest are {' and '.join(nearest)}"))
+        problems.append(
+            loaded.problem(at, message, f"the nearest {'are' if len(nearest) > 1 else 'is'} {' and '.join(nearest)}")
+        )
     return max(count, 1)
 
 

@@ -25,10 +25,9 @@ def wrong_values(loaded: Loaded) -> list[Problem]:
 
 def looked_at(loaded: Loaded) -> tuple[list[Problem], set[str] | None]:
     """As `wrong_values`, and the warnings that all these runs have; None: `sweep` asks for no others."""
-    seeds = {key for key in loaded.scenario.sweep if key == "run.seed"}
     wanted: dict[str, Variant] = {}
     for variant in expand(loaded):
-        chosen = {key: value for key, value in variant.assignments.items() if key not in seeds}
+        chosen = {key: value for key, value in variant.assignments.items() if not (key == "run.seed" and _seed(value))}
         wanted.setdefault(repr(chosen), Variant(chosen))
     variants = [variant for variant in wanted.values() if variant.assignments]
     most = max(2, min(MOST, _MOST_NODES // max(len(loaded.world.everything), 1)))
@@ -39,6 +38,10 @@ def looked_at(loaded: Loaded) -> tuple[list[Problem], set[str] | None]:
         found.update(dict.fromkeys(wrong))
         common = warned if common is None else common & warned
     return list(found), common
+
+
+def _seed(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**63
 
 
 def _spread(variants: list[Variant], most: int) -> list[Variant]:

@@ -50,41 +50,12 @@ def cluster_charts(run: Folder) -> list[Chart]:
         return []
     note = "Means over equal parts of the run."
     return [
-        lines(
-            "GPUs in use",
-            [_means(run, "busy")],
-            x="simulated time",
-            x_unit="s",
-            y="GPUs",
-            y_unit="1",
-            end=run.end,
-            note=note,
-        ),
-        lines(
-            "Jobs",
-            [_means(run, "running"), _means(run, "waiting")],
-            x="simulated time",
-            x_unit="s",
-            y="jobs",
-            y_unit="1",
-            end=run.end,
-            note=note,
-        ),
-        lines(
-            "Circuits that jobs hold",
-            [_means(run, "circuits")],
-            x="simulated time",
-            x_unit="s",
-            y="circuits",
-            y_unit="1",
-            end=run.end,
-            note=note,
-        ),
+        lines("GPUs in use", [_means(run, "busy")], y="GPUs", y_unit="1", end=run.end, note=note),
+        lines("Jobs", [_means(run, "running"), _means(run, "waiting")], y="jobs", y_unit="1", end=run.end, note=note),
+        lines("Circuits that jobs hold", [_means(run, "circuits")], y="circuits", y_unit="1", end=run.end, note=note),
         lines(
             "Power of the cluster",
             [_renamed(_means(run, "power"), "power")],
-            x="simulated time",
-            x_unit="s",
             y="power",
             y_unit="W",
             end=run.end,
@@ -155,13 +126,5 @@ def compared(groups: Sequence[Group]) -> list[Chart]:
     if not found:
         return []
     return [
-        lines(
-            "GPUs in use by configuration",
-            found,
-            x="simulated time",
-            x_unit="s",
-            y="GPUs",
-            y_unit="1",
-            note="Of each configuration the first run.",
-        )
+        lines("GPUs in use by configuration", found, y="GPUs", y_unit="1", note="Of each configuration the first run.")
     ]

@@ -84,15 +84,15 @@ def vehicle_charts(run: Folder) -> list[Chart]:
         marks = [(float(row["t_command"]), f"{row['drone']}: engage") for row in engagements(run)]
         charts.append(
             lines(
-                "Distance of drones from their targets", away, x="simulated time", x_unit="s", y="distance", y_unit="m",
-                end=run.end, marks=marks, note="Marks: engage commands.",
+                "Distance of drones from their targets", away, y="distance", y_unit="m",
+                end=run.end, marks=marks, note="Marks: engage commands."
             )
         )  # fmt: skip
     charge = [Series(name, *_over_time(run, name)) for name in names]
     charts.append(
         lines(
-            "Charge of the batteries", charge, x="simulated time", x_unit="s", y="charge", y_unit="%", end=run.end,
-            top=1.0,
+            "Charge of the batteries", charge, y="charge", y_unit="%", end=run.end,
+            top=1.0
         )
     )  # fmt: skip
     return charts

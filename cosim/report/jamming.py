@@ -26,13 +26,13 @@ def jamming_charts(run: Folder) -> list[Chart]:
     marks = measure.marked_events(run)
     return [
         lines(
-            "Phones under jamming", counted, x="simulated time", x_unit="s", y="phones", y_unit="1", end=run.end,
+            "Phones under jamming", counted, y="phones", y_unit="1", end=run.end,
             marks=marks, note="Means over parts of the run. Loss of SINR against the same moment without jammers.",
-            empty="no phone was connected",
+            empty="no phone was connected"
         ),
         lines(
-            "Signal lost to jammers", lost, x="simulated time", x_unit="s", y="most that a phone loses", y_unit="dB",
-            end=run.end, marks=marks, empty="no phone was connected",
+            "Signal lost to jammers", lost, y="most that a phone loses", y_unit="dB",
+            end=run.end, marks=marks, empty="no phone was connected"
         ),
     ]  # fmt: skip
 

@@ -64,9 +64,9 @@ def _chart(run: Folder, signal: str, column: str, unit: str) -> Chart:
     ]
     words = column.replace("_", " ")
     return lines(
-        f"{signal.replace('_', ' ')}: {words}", series, x="simulated time", x_unit="s", y=words, y_unit=unit,
+        f"{signal.replace('_', ' ')}: {words}", series, y=words, y_unit=unit,
         end=run.end, zero=False, marks=measure.marked_events(run),
-        note=f"Over {len(nodes):,} nodes." if len(nodes) > NODES else "", empty="no number was recorded",
+        note=f"Over {len(nodes):,} nodes." if len(nodes) > NODES else "", empty="no number was recorded"
     )  # fmt: skip
 
 

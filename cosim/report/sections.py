@@ -95,8 +95,6 @@ def course_charts(run: Folder, present: list[Series]) -> list[Chart]:
         lines(
             "Response time over the run",
             measure.response_over_time(run),
-            x="simulated time",
-            x_unit="s",
             y="response time",
             y_unit="s",
             end=run.end,
@@ -107,8 +105,6 @@ def course_charts(run: Folder, present: list[Series]) -> list[Chart]:
         lines(
             "Tasks over the run",
             measure.throughput(run),
-            x="simulated time",
-            x_unit="s",
             y="tasks per second",
             y_unit="1",
             end=run.end,
@@ -119,8 +115,6 @@ def course_charts(run: Folder, present: list[Series]) -> list[Chart]:
         lines(
             "Devices over the run",
             present,
-            x="simulated time",
-            x_unit="s",
             y="devices",
             y_unit="1",
             end=run.end,
@@ -166,14 +160,7 @@ def trouble_charts(run: Folder) -> list[Chart]:
             note="Over all recorded positions with coverage.",
         ),
         lines(
-            "Coverage over the run",
-            [measure.coverage(run)],
-            x="simulated time",
-            x_unit="s",
-            y="devices in coverage",
-            y_unit="%",
-            end=run.end,
-            top=1.0,
+            "Coverage over the run", [measure.coverage(run)], y="devices in coverage", y_unit="%", end=run.end, top=1.0
         ),
     ]
 
@@ -206,8 +193,8 @@ def battery_charts(run: Folder) -> list[Chart]:
     note = f"Over {count:,} nodes." if count > len(left) else f"Of {left[0].name}." if count == 1 else ""
     return [
         lines(
-            "Batteries over the run", left, x="simulated time", x_unit="s", y="part of the capacity left", y_unit="%",
-            end=run.end, top=1.0, marks=measure.marked_events(run), note=note,
+            "Batteries over the run", left, y="part of the capacity left", y_unit="%",
+            end=run.end, top=1.0, marks=measure.marked_events(run), note=note
         )
     ]  # fmt: skip
 
@@ -219,8 +206,8 @@ def migration_charts(run: Folder) -> list[Chart]:
         return []
     return [
         lines(
-            "Migrations over the run", moves, x="simulated time", x_unit="s", y=f"machines per {duration(width)}",
-            y_unit="1", end=run.end, marks=measure.marked_events(run), note="By the time of the decision.",
+            "Migrations over the run", moves, y=f"machines per {duration(width)}",
+            y_unit="1", end=run.end, marks=measure.marked_events(run), note="By the time of the decision."
         )
     ]  # fmt: skip
 

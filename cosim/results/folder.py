@@ -101,13 +101,13 @@ class RunFolder:
             raise SetupError(f"{path} is not a run folder: {_why_not(path)}") from None
         except (OSError, ValueError, RecursionError) as error:
             raise DamagedError(f"{path / 'manifest.json'} cannot be read: {error}") from error
-        kept = isinstance(manifest, dict) and "files" in manifest
-        if kept and (manifest.get("digest") != _digest_of(manifest) or text != _json_text(manifest)):
+        if not isinstance(manifest, dict):
+            raise DamagedError(f"{path / 'manifest.json'} is damaged: it holds no mapping")
+        if "files" in manifest and (manifest.get("digest") != _digest_of(manifest) or text != _json_text(manifest)):
             raise DamagedError(f"{path / 'manifest.json'} is not as the run wrote it: its digest differs")
-        found = manifest.get("format") if isinstance(manifest, dict) else None
-        if found != FORMAT:
+        if manifest.get("format") != FORMAT:
             raise SetupError(
-                f"{path} has run format {found!r}; this version reads format {FORMAT}. "
+                f"{path} has run format {manifest.get('format')!r}; this version reads format {FORMAT}. "
                 "Read it with the version that wrote it (manifest.json, 'versions')"
             )
         wrong = [key for key, kinds in _KINDS.items() if not isinstance(manifest.get(key), (*kinds, type(None)))]

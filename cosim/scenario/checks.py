@@ -126,6 +126,8 @@ class _Checks:
             self.report(("nodes", key, part, "by"), f"there is no adapter '{by}'", hint)
 
     def select(self, selector: str | list[str], at: Keys) -> None:
+        if not selector and not isinstance(selector, str):
+            self.report(at, "an empty list selects no node", "name nodes, for example 'uav-*'")
         if self.world.unreadable:
             return
         for index, part, hint in self.world.empty_parts(selector):

@@ -45,9 +45,7 @@ def filled(root: Item, problems: list[Problem]) -> Item:
             problems.append(tree.problem(root, at, f"'{names[0]}' ends a range of nodes and is no parameter", hint))
         return root
     if not isinstance(block.value, dict):
-        what = f"expected parameters and their values, found {found(tree.plain(block))}"
-        problems.append(tree.problem(root, (BLOCK,), what, f"for example  {BLOCK}: {{N: 4}}"))
-        return root
+        return root  # the model says so
     filling = _Filling(root, {name: child.value for name, child in block.value.items()}, problems)
     entries = {
         key: child
@@ -87,8 +85,7 @@ class _Filling:
             if not re.fullmatch(NAME, name, re.ASCII):
                 self._report((BLOCK, name), f"'{shorten(name)}' is not a name of a parameter", "for example 'N'")
             elif self._unfit(name):
-                self._used.add(name)
-                self._report((BLOCK, name), "expected a number or a text", f"for example  {name}: 4")
+                self._used.add(name)  # the model says that it is none
 
     def item(self, item: Item, keys: Keys) -> Item:
         if isinstance(item.value, dict):
@@ -136,7 +133,7 @@ class _Filling:
         return match[0] if self._unfit(name) else str(self._values[name])
 
     def _unfit(self, name: str) -> bool:
-        """Whether what stands for a parameter is neither a number nor a text, as has been told."""
+        """Whether what stands for a parameter is neither a number nor a text, as the model says."""
         return isinstance(self._values[name], (dict, list)) or self._values[name] is None
 
     def _end(self, end: str, keys: Keys) -> str:

@@ -178,7 +178,9 @@ def _from_file(path: Path, count: int, origin: tuple[float, float, float] | None
             for line in lines:
                 if line and len(found) < count:
                     found.append(_point(line, header, path, lines.line_num))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except OSError as error:
+        raise ValueError(f"{path.name} cannot be read: {error.strerror or error}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from error
     if len(found) < count:
         have, need = (f"{n} {noun}{'s' * (n != 1)}" for n, noun in ((len(found), "point"), (count, "node")))

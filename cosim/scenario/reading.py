@@ -89,7 +89,8 @@ def _events(text: str, file: Path | None) -> Iterator[Any]:  # Any: ruamel.yaml'
     try:
         yield from YAML(typ="safe", pure=True).parse(text)
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        unclosed = error.problem == "found unexpected end of stream" and error.context_mark  # a quote: where it opens
+        mark = unclosed or error.problem_mark or error.context_mark
         message, hint = _wording(error.problem or str(error.context), text, mark)
         line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
         raise _Halt(Problem(message, "", file, line, column, hint)) from None
@@ -97,7 +98,10 @@ def _events(text: str, file: Path | None) -> Iterator[Any]:  # Any: ruamel.yaml'
         position = getattr(error, "position", None)
         line = text.count("\n", 0, position) + 1 if isinstance(position, int) else None
         reason = getattr(error, "reason", None) or str(error).splitlines()[0]
-        raise _Halt(Problem(f"is not YAML: {reason}", "", file, line)) from None
+        column = position - text.rfind("\n", 0, position) if isinstance(position, int) else None
+        if reason == "special characters are not allowed" and isinstance(position, int):
+            reason = f"control character {text[position]!r}"
+        raise _Halt(Problem(f"is not YAML: {reason}", "", file, line, column)) from None
     except Exception as error:  # noqa: BLE001 - the parser's own slips on broken input are still the input's fault
         raise _Halt(Problem(f"is not YAML: the parser gave up ({type(error).__name__})", "", file)) from None
 
@@ -113,6 +117,10 @@ def _wording(reason: str, text: str, mark: _Mark | None) -> tuple[str, str]:
         return f"is not YAML: {reason}", "define it before with &name"
     if "could not find expected ':'" in reason:
         return f"is not YAML: {reason}", "write a space after ':'"
+    if "unexpected end of stream" in reason:
+        return "is not YAML: a quote is not closed", ""
+    if "expected ',' or" in reason and mark and line[mark.column - 1 : mark.column + 1] == "${":
+        return f"is not YAML: {reason}", "put text with ${...} in quotes"
     if "expected ',' or" in reason:
         return f"is not YAML: {reason}", "a comma is missing, or a bracket is not closed"
     return f"is not YAML: {reason}", ""

@@ -25,6 +25,7 @@ from cosim.scenario.tree import Keys
 from cosim.scenario.wording import shorten
 
 MOST_NODES = 2_000_000
+LONGEST = 64  # characters of a node's name
 T = TypeVar("T", bound=Block)
 Report = Callable[[Keys, str, str], None]  # keys, message, hint
 
@@ -125,6 +126,8 @@ def expand(name: str, most: int = MOST_NODES) -> list[str]:
     ids = ["".join(parts) for parts in product(*choices, [name[end:]])]
     if _TOO_LONG.search(name):
         raise ValueError(f"stands for more than {most:,} nodes")
+    if len(ids[-1]) > LONGEST:
+        raise ValueError(f"'{shorten(ids[-1])}' has {len(ids[-1])} characters, more than {LONGEST}")
     if _NAME.fullmatch(ids[0]) is None or _NAME.fullmatch(ids[-1]) is None:
         raise ValueError(f"'{shorten(name)}' is not a name of nodes: a letter of a to z, then letters, digits, . _ -")
     return ids
@@ -235,14 +238,17 @@ class _Kinds:
             if base == seen[-1]:  # its own name: the built-in kind, if there is one
                 return [kinds.built_in(base), *chain] if base in kinds.NAMES else chain
             if base in seen:
-                report(("kinds", name, "kind"), f"kinds start from each other: {' -> '.join([*seen, base])}", "")
-                return chain
+                circle = seen[seen.index(base) :]
+                if name == min(circle):
+                    told = f"kinds start from each other: {' -> '.join([*circle, base])}"
+                    report(("kinds", name, "kind"), told, "let one of them start from a built-in kind")
+                return [KindBlock(tier="device"), *chain]  # else their nodes would be said to have no tier
             if base not in self.own:
                 if base in kinds.NAMES:
                     return [kinds.built_in(base), *chain]
                 if len(seen) == 1:
                     report(("kinds", name, "kind"), f"there is no kind '{base}'", did_you_mean(base, self.names))
-                return chain
+                return [KindBlock(tier="device"), *chain]
             block = self.own[base]
             chain.insert(0, block)
             seen.append(base)

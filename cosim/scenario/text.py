@@ -205,5 +205,5 @@ class Origin:
             raise ValueError("expected [latitude, longitude] or [latitude, longitude, height]")
         degrees = [float(part) for part in found[:2] if isinstance(part, (int, float)) and not isinstance(part, bool)]
         if len(degrees) != 2 or not (abs(degrees[0]) <= 90 and abs(degrees[1]) <= 180):
-            raise ValueError(f"{list(found[:2])} is not latitude (-90..90) and longitude (-180..180) in degrees")
+            raise ValueError(f"{list(found[:2])} is not a latitude (-90..90) and a longitude (-180..180) in degrees")
         return degrees[0], degrees[1], units.parse(found[2], "length") if len(found) == 3 else 0.0

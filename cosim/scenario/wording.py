@@ -46,6 +46,7 @@ _LIMITS = {
 }
 
 
+_USE = re.compile(r"\$\{(\w+)\}", re.ASCII)
 _CHOICE = re.compile(r"\^\(((?:[a-z][a-z0-9-]*\|?)+?)(\|\[A-Za-z_\].*)?\)\$")  # words, and perhaps module:function
 
 
@@ -197,6 +198,8 @@ def _problem(details: list[Any], way: Keys, model: type[BaseModel], root: Item, 
         return problem(
             root, at, f"{found(value)} does not have the right form", _form(context.get("pattern", ""), value)
         )
+    if kind in ("int_type", "int_from_float") and _is_huge(value):
+        kind = "int_parsing_size"
     if kind in _EXPECTED:
         hint = _shape(_EXPECTED[kind], value) or _description(model, way)
         return problem(root, at, f"expected {_EXPECTED[kind]}, found {found(value)}", hint)
@@ -209,7 +212,16 @@ def _problem(details: list[Any], way: Keys, model: type[BaseModel], root: Item, 
         # pydantic stops counting a mapping that is too long
         return problem(root, at, f"needs {limit} {noun}, found {context.get('actual_length') or len(value)}")
     message = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
-    return problem(root, at, message[:1].lower() + message[1:] if kind not in ("value_error",) else message)
+    use = _USE.search(value) if isinstance(value, str) else None  # of a parameter that there is none of
+    hint = f"there is no parameter '{use[1]}'" if use else ""
+    return problem(root, at, message if kind == "value_error" else message[:1].lower() + message[1:], hint)
+
+
+def _is_huge(value: object) -> bool:
+    """Whether a whole number was written with more digits than the reader takes for one."""
+    if isinstance(value, float):
+        return value.is_integer() and abs(value) >= 1e18
+    return isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]{19,}", value, re.ASCII) is not None
 
 
 def _shape(expected: str, value: object) -> str:

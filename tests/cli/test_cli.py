@@ -260,6 +260,8 @@ def test_the_keys_of_an_adapter_are_told_with_their_defaults():
     assert keys["hysteresis"]["default"] == "3 dB"
     text = cosim("adapters", "radio").stdout
     assert "bler_slope" in text
+    assert "it reads mobility, traffic, battery, and writes\n\n  link: " in text
+    assert "\n    snr            float64 dB     downlink signal" in text
     assert "time_to_trigger: 160 ms" in text
     wrong = cosim("adapters", "radoi")
     assert wrong.returncode == 2

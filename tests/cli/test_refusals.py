@@ -197,6 +197,14 @@ def test_a_run_behind_the_wall_clock_says_so() -> None:
     assert told(late_ticks=0.0, lag_max=0.001) == told() == ""
 
 
+def test_a_warning_has_its_place(scenario: Path) -> None:
+    with scenario.open("a") as file:
+        file.write("events:\n  - {at: 2 s, do: fail, node: edge-1}\n")
+    done = CliRunner().invoke(app, ["check", str(scenario)])
+    assert done.exit_code == 0
+    assert f"warning: {scenario}:11:10: events.0.at: is after the end of the run" in done.output
+
+
 def test_a_link_to_itself_is_named(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     done = CliRunner().invoke(app, ["publish", str(tmp_path / "loop")])

@@ -9,9 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from cosim.contract.errors import ScenarioError
+from cosim.contract.registry import adapter_kind
 from cosim.plan.compile import plan_of
 from cosim.plan.store import plan_from_text, plan_to_text
 from cosim.results.session import run
+from cosim.testing import check_adapter, find_faults
 
 SCENARIO = Path(__file__).parent / "lora_and_5g"
 
@@ -44,6 +46,14 @@ def test_a_plan_with_keys_of_adapters_travels(folder):
     plan = plan_of(folder)
     assert plan_from_text(plan_to_text(plan), plan.root) == plan
     assert ("lora", '{"spreading":9}') in plan.scene.nodes[0].keys
+
+
+def test_the_checker_takes_nodes_with_its_keys_from_a_scenario(folder):
+    plan = plan_of(folder)
+    kind = adapter_kind("lora:ADAPTER")
+    (folder / "lora" / "README.md").write_text(f"# lora\n\n```yaml\n{kind.example}```\n")
+    assert "no node is a gateway" in "\n".join(find_faults(kind))
+    check_adapter(kind, scene=plan.scene)
 
 
 @pytest.mark.parametrize(

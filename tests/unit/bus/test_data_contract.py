@@ -243,6 +243,23 @@ def test_a_foreign_adapter_cannot_write_into_what_it_reads(tmp_path):
     assert run(tmp_path, Hostile(None, -1), reader=Reader(None, 0)).ticks_done == TICKS + 1
 
 
+@pytest.mark.parametrize("trick", ["flags", "base"])
+def test_nor_by_making_it_writable_again(tmp_path, trick):
+    class Vandal(Hostile):
+        def step(self, time, inputs):
+            x = inputs.one("mobility")["x"]
+            if trick == "flags":
+                x.flags.writeable = True
+            else:
+                x = x.base
+            x[0] = 1e6
+            return []
+
+    with pytest.raises(AdapterError, match=r"WRITEABLE|read-only") as caught:
+        run(tmp_path, Hostile(None, -1), reader=Vandal(None, -1))
+    assert caught.value.adapter == "reader"
+
+
 @pytest.mark.parametrize("said", [{"a\udcff": 1}, {"a": "\udcff"}, {"a": 10**5000}])
 def test_a_summary_that_no_file_can_hold_is_named(tmp_path, said):
     class Odd(Hostile):

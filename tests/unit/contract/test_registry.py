@@ -35,7 +35,7 @@ def test_what_is_no_place(name):
 @pytest.mark.parametrize(
     ("place", "why"),
     [
-        ("no_such_package.adapter:ADAPTER", "No module named .*PYTHONPATH"),
+        ("no_such_package.adapter:ADAPTER", "there is no module 'no_such_package' .*PYTHONPATH"),
         ("adapters.replay:NOTHING", "has no attribute 'NOTHING'"),
         ("adapters.replay:__doc__", "is a str, not an AdapterKind"),
     ],
@@ -45,10 +45,17 @@ def test_a_place_without_a_description_is_a_clear_error(place, why):
         adapter_kind(place)
 
 
-@pytest.mark.parametrize("code", ["raise SystemExit(3)", "1 / 0", "def ("])
-def test_a_package_that_fails_on_import_takes_nothing_along(code, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("\nraise SystemExit(3)", r"SystemExit: 3 \(.*fails_on_import.py:2\)"),
+        ("1 / 0", r"ZeroDivisionError: division by zero \(.*fails_on_import.py:1\)"),
+        ("def (", "fails_on_import.py:1: invalid syntax"),
+    ],
+)
+def test_a_package_that_fails_on_import_takes_nothing_along(code, why, tmp_path, monkeypatch):
     (tmp_path / "fails_on_import.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(SetupError, match="'fails_on_import' cannot be imported"):
+    with pytest.raises(SetupError, match=f"'fails_on_import:ADAPTER' cannot be imported: .*{why}"):
         adapter_kind("fails_on_import:ADAPTER")
     assert isinstance(adapter_kind("replay"), AdapterKind)

@@ -41,7 +41,7 @@ def test_the_owner_may_be_told_what_is_possible(attach):
     [
         (("--allow-shaping", "nowhere9"), "there is no interface 'nowhere9'"),
         (("--allow-shaping", "os:nothing"), "cannot be imported"),
-        (("--allow-shaping", "os:name"), "is no function"),
+        (("--allow-shaping", "os:name"), "is a str, not a function"),
         (("--allow-shaping", "os:listdir", "--shape-within", "10.0.0.1/8"), "has host bits set"),
         (("--shape-within", "10.0.0.0/8"), "needs --allow-shaping"),
     ],

@@ -286,6 +286,12 @@ sweep:
     assert any("gone" in problem.message for problem in found)
 
 
+def test_seeds_of_a_sweep_are_checked_too(write):
+    (found,) = problems(write(more="sweep: {run.seed: [1, two]}\n"))
+    assert (found.path, found.line) == ("sweep.run.seed", 16)
+    assert "'two'" in found.message
+
+
 def test_modules_beside_the_scenario_are_found_and_their_mistakes_placed(write, tmp_path):
     policy = tmp_path / "my_check_policy.py"
     policy.write_text("def choose(request, reach, hosts):\n    return 0\n")

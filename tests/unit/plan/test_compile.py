@@ -37,7 +37,7 @@ def test_steps_that_floats_cannot_hold_are_still_exact(make_plan: MakePlan, step
         (("run.duration=601.2 s",), "run.duration", r"601\.2 s is not a whole number of steps of 500 ms"),
         (("run.step=700 ms",), "run.duration", r"the nearest are 599\.9 s and 600\.6 s"),
         (("adapters.air.step=1.2 s",), "adapters.air.step", r"the nearest are 1 s and 1\.5 s"),
-        (("adapters.air.step=100 ms",), "adapters.air.step", r"the nearest are 500 ms\)"),
+        (("adapters.air.step=100 ms",), "adapters.air.step", r"the nearest is 500 ms\)"),
         (("run.step=0.5 ns",), "run.step", "not a whole number of nanoseconds"),
         (("run.duration=1e9 d",), "run.duration", "at most 146 years"),
         (("record.mobility.every=1.3 s",), "record.mobility.every", "whole number of steps"),

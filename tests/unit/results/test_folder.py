@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cosim.contract.errors import RunError, SetupError
-from cosim.results.folder import RunFolder, latest, outside, run_folders, write_json
+from cosim.results.folder import DamagedError, RunFolder, latest, outside, run_folders, write_json
 from cosim.results.provenance import git_state
 from tests.unit.results import synthetic
 
@@ -70,6 +70,9 @@ def test_unknown_keys_and_formats_are_refused(tmp_path):
         RunFolder.open(folder.path)
     (folder.path / "manifest.json").write_text("{")
     with pytest.raises(SetupError, match="cannot be read"):
+        RunFolder.open(folder.path)
+    (folder.path / "manifest.json").write_text("[]")
+    with pytest.raises(DamagedError, match="it holds no mapping"):
         RunFolder.open(folder.path)
 
 

@@ -40,6 +40,9 @@ def test_a_folder_stands_for_the_scenario_in_it(farm: Farm) -> None:
     ("old", "new", "path", "message", "hint"),
     [
         ("seed: 7", "seed: x", "run.seed", "expected a whole number, found 'x'", ""),
+        ("seed: 7", f"seed: {10**29}", "run.seed", "expected a smaller number", ""),
+        ("seed: 7", f"seed: {'9' * 80}", "run.seed", "expected a smaller number", ""),
+        ("[uav-*, cars]", "[]", "workloads.weed-detection.from", "an empty list selects no node", "name nodes"),
         ("seed: 7", "seed: -7", "run.seed", "must be at least 0, found the number -7", ""),
         ("seed: 7", "sed: 7", "run.sed", "unknown key 'sed'", "did you mean 'seed'?"),
         ("duration: 10 min", "duraton: 10 min", "run.duraton", "unknown key", "did you mean 'duration'?"),
@@ -48,9 +51,10 @@ def test_a_folder_stands_for_the_scenario_in_it(farm: Farm) -> None:
         ("loss: 5 %", "loss: 105 %", "events.1.loss", "must be at most 100 %", ""),
         ("4 x 1.8 GHz", "four", "kinds.edge.cpu", "'four' is not a processor such as '4 x 1.8 GHz'", ""),
         ("poisson 2 Hz", "sometimes", "workloads.weed-detection.arrivals", "is not an arrival law", ""),
+        ("poisson 2 Hz", "'poisson ${load}'", "workloads.weed-detection.arrivals", "'${load}'", "no parameter 'load'"),
         ("work: 90 M", "werk: 90 M", "workloads.weed-detection.werk", "unknown key 'werk'", "did you mean 'work'?"),
         ("do: fail", "do: fial", "events.0.do", "'fial' is not possible here", "did you mean 'fail'?"),
-        ("origin: [39.36, 22.95, 60 m]", "origin: [139.36, 22.95]", "geo.origin", "is not latitude", ""),
+        ("origin: [39.36, 22.95, 60 m]", "origin: [139.36, 22.95]", "geo.origin", "is not a latitude", ""),
         ("22.95, 60 m]", "22.95, 60]", "geo.origin", "60 has no unit", ""),
         ("at: [120 m, 40 m, 5 m]", "at: [120 m]", "nodes.edge-1.at", "needs at least 2 entries, found 1", ""),
         ("at: [120 m, 40 m, 5 m]", "at: there", "nodes.edge-1.at", "'there' is no place; write coordinates as", ""),
@@ -80,6 +84,7 @@ def test_a_folder_stands_for_the_scenario_in_it(farm: Farm) -> None:
         ("name: smart-farm", "name: Smart Farm", "name", "does not have the right form", "small letters"),
         ("apiVersion: cosim/v1", "apiVersion: cosim/v2", "apiVersion", "'cosim/v2' is not possible", "did you mean"),
         ("uav-[1..3]:", "uav-[3..1]:", "nodes.uav-[3..1]", "the range [3..1] runs backwards", "for example"),
+        ("uav-[1..3]:", f"{'a' * 70}:", f"nodes.{'a' * 70}", "has 70 characters, more than 64", "for example"),
         ("uav-[1..3]:", "a b:", "nodes.a b", "'a b' is not a name of nodes", "for example"),
         ("  report:", "  my report:", "workloads.my report", "'my report' is not a name", "a letter"),
     ],
@@ -149,8 +154,9 @@ def test_what_only_the_whole_node_shows(problems: Problems, change: tuple[str, s
 
 
 def test_kinds_that_start_from_each_other(problems: Problems) -> None:
-    found = problems(("kinds:\n", "kinds:\n  a: {kind: b}\n  b: {kind: a}\n"))
-    assert "kinds start from each other: a -> b -> a" in {problem.message for problem in found}
+    kinds = ("kinds:\n", "kinds:\n  a: {kind: b}\n  b: {kind: a}\n  c: {kind: b}\n")
+    (found,) = problems(kinds, ("nodes:\n", "nodes:\n  z: {kind: c}\n"))
+    assert (found.path, found.message) == ("kinds.a.kind", "kinds start from each other: a -> b -> a")
 
 
 def test_the_computers_on_board_of_a_fleet_have_their_names_for_themselves(problems: Problems, farm: Farm) -> None:
@@ -187,7 +193,8 @@ def test_one_fleet_per_adapter(problems: Problems) -> None:
         ("? [a, b]\n: c\n", "a key must be text"),
         ("a: 1\n---\nb: 2\n", "a second document starts here"),
         ("[" * 10_000, "more than 48 levels of nesting"),
-        ("a: \x07\n", "is not YAML"),
+        ("a: \x07\n", "is not YAML: control character '\\x07'"),
+        ('a: "b\n', "is not YAML: a quote is not closed"),
         ("a: {b: 1\n", "is not YAML"),
         ('a: "\\0"\n', "text holds a zero or half a character"),
         ('"\\ud83d": 1\n', "text holds a zero or half a character"),
@@ -195,6 +202,21 @@ def test_one_fleet_per_adapter(problems: Problems) -> None:
 )
 def test_files_that_are_no_scenario(problems: Problems, text: str, message: str) -> None:
     assert any(message in problem.message for problem in problems(text=text))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "hint"),
+    [
+        ("a: 1\nb: \x07\n", 2, 4, ""),
+        ('a: 1\nb: "c\nd: 2\n', 2, 4, ""),
+        ("a: {b: poisson ${load}, c: 1}\n", 1, 17, "put text with ${...} in quotes"),
+    ],
+)
+def test_what_yaml_does_not_take_has_its_place(
+    problems: Problems, text: str, line: int, column: int, hint: str
+) -> None:
+    (found,) = problems(text=text)
+    assert (found.line, found.column, found.hint) == (line, column, hint)
 
 
 def test_repeated_keys_are_found_together_with_other_mistakes(problems: Problems) -> None:

@@ -91,11 +91,11 @@ def test_nodes_are_overridden_by_their_name_as_it_is_written_or_with_the_number(
         ((("N: 3, ", ""),), (), ["nodes.edge-[1..N]: there is no parameter 'N'", "links.0.between.1: there is no"]),
         ((("parameters: {N: 3, load: 2 Hz, seed: 7}\n", ""),), (), ["nodes: 'N' ends a range of nodes"]),
         ((("N: 3,", "N: 3, M: 2,"),), (), ["parameters.M: parameter 'M' is used nowhere"]),
-        ((("N: 3,", "N: [3],"),), (), ["parameters.N: expected a number or a text"]),
+        ((("N: 3,", "N: [3],"),), (), ["parameters.N: expected text or a whole number"]),
         ((), ("parameters.N=2.5",), ["parameters.N: the number 2.5 is no end of a range"]),
         ((), ("parameters.N=0",), ["nodes.edge-[1..0]: the range [1..0] runs backwards"]),
         ((), ("parameters.K=2",), ["parameters.K: there is no parameter 'K'"]),
-        ((("parameters: {N: 3, load: 2 Hz, seed: 7}", "parameters: 3"),), (), ["parameters: expected parameters"]),
+        ((("parameters: {N: 3, load: 2 Hz, seed: 7}", "parameters: 3"),), (), ["parameters: expected a mapping"]),
     ],
 )
 def test_mistakes_are_told_at_their_place(
