@@ -25,6 +25,7 @@ JOBS = {
     "5g": "benchmarks.twin_fiveg",
     "battery": "benchmarks.twin_battery",
     "edge": "benchmarks.twin_edge",
+    "noise": "benchmarks.twin_noise",
     "recovery": "benchmarks.twin_recovery",
     "compare": "benchmarks.twin_compare",
     "misfit": "benchmarks.twin_misfit",

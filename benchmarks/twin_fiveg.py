@@ -43,11 +43,14 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
         found.append(calibrate(problem, budget=Budget(runs=RUNS), seed=1, posterior=k == len(pairs) - 1))
         curves = _throughputs(problem, found[-1], fit, judged)
         told.append((judged.throughput, curves))
-        rows += _errors(", ".join(sorted(set(judged.day.tolist()))), judged.throughput, curves, roots=True)
+        for day in sorted(set(judged.day.tolist())):
+            of = judged.day == day
+            there = {name: (absolute[of], squared[of]) for name, (absolute, squared) in curves.items()}
+            rows += _errors(day, judged.throughput[of], there, roots=True)
     together = {name: _stacked([curves[name] for _, curves in told]) for name in told[0][1]}
     truth = np.concatenate([one for one, _ in told])
     summary = _errors("all judged days", truth, together, roots=True)
-    fit_flights, judged_flights = fiveg.alternate(fiveg.read_flights(data))
+    fit_flights, judged_flights = _flights(data, held_back)
     problem = fiveg.level(fit_flights, judged_flights)
     found.append(calibrate(problem, budget=Budget(runs=RUNS), seed=1))
     levels = _errors("", judged_flights.level, _levels(problem, found[-1], fit_flights, judged_flights), roots=False)
@@ -74,6 +77,13 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
         "assumption": [*found[0].assumptions, *problem.assumptions],
         "warning": sorted({warning for answer in found for warning in answer.warnings}),
     }  # fmt: skip
+
+
+def _flights(data: Path, held_back: Path | None) -> tuple[fiveg.Flights, fiveg.Flights]:
+    """Those to fit and those to judge: the flights below `held_back` if there are any, else every other altitude."""
+    if held_back is None or not any(held_back.rglob(fiveg.FLIGHTS)):
+        return fiveg.alternate(fiveg.read_flights(data))
+    return fiveg.read_flights(data), fiveg.read_flights(held_back)
 
 
 def _throughputs(

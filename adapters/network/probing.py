@@ -18,7 +18,7 @@ from cosim.contract.frame import Array, Frame
 from cosim.contract.signals import LINK_INTERFACES
 from cosim.emulation.client import Client
 from cosim.emulation.message import LinkKey, Links
-from cosim.emulation.probe import interval
+from cosim.emulation.probe import interval, together
 from cosim.emulation.probing import FRAME, Probe
 from cosim.emulation.state import LinkState
 
@@ -55,7 +55,9 @@ class Asked:
         """Widen the ranges by a state of the link."""
         # A frame of the probe is sent in this time; jitter that keeps the order makes the mean later, not earlier.
         sending = FRAME / state.rate if state.rate > 0 else math.inf
-        _widen(self.delay, state.delay + sending, state.delay + sending + state.jitter)
+        # Frames that are reordered have no delay.
+        soonest = (1.0 - state.reorder) * state.delay
+        _widen(self.delay, soonest + sending, state.delay + sending + state.jitter)
         _widen(self.loss, state.loss, state.loss)
         _widen(self.rate, state.rate * (1 - state.loss), state.rate * (1 - state.loss))
 
@@ -69,7 +71,9 @@ def compare(asked: Asked, found: Probe, threshold: Threshold | None) -> Row:
     """A row of `link_probe`; without a threshold the link was not imposed, and nothing is compared."""
     loss, low, high = math.nan, math.nan, math.nan
     if found.sent > 0:
-        low, high = interval(found.sent - found.received, found.sent)
+        low, high = interval(
+            found.sent - found.received, found.sent, together=together(asked.first.loss, asked.first.burst)
+        )
         loss = 1 - found.received / found.sent
     deviations = []
     if threshold is not None and not found.error:

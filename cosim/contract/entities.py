@@ -190,6 +190,8 @@ class Link:
     energy: float  # J/bit
     back: float = 0.0  # bit/s from b to a, 0: as from a to b
     jitter: float = 0.0  # s, half width of the uniform law around the delay
+    burst: float = 0.0  # packets lost in a row, on average; 0: each is lost independently
+    reorder: float = 0.0  # 1, of packets that pass those before them
 
     @property
     def rate_back(self) -> float:

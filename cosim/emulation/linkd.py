@@ -33,7 +33,9 @@ PULSE = 10_000_000  # ns between looks at the clock: a longer gap is a standstil
 NICE = -10  # other programs of a busy machine would add delays of milliseconds
 PR_SET_PDEATHSIG, PR_SET_TIMERSLACK = 1, 29
 
-_LINK = re.compile(rb"L (\d{1,4}) (\d{1,4}) (\d{1,8}) (\d{1,8}) (\d{1,7}) (\d{1,13}) (\d{1,10})")
+_LINK = re.compile(
+    rb"L (\d{1,4}) (\d{1,4}) (\d{1,8}) (\d{1,8}) (\d{1,7}) (\d{1,13}) (\d{1,10})(?: (\d{1,10}) (\d{1,7}))?"
+)
 _CHANNEL = re.compile(rb"C (\d{1,4}) (-1|\d{1,4})")
 _CELL = re.compile(rb"B (\d{1,4}) ([01])")
 
@@ -58,7 +60,7 @@ class Commands:
     def _apply(self, line: bytes) -> bool:
         found = _LINK.fullmatch(line)
         if found:
-            sender, receiver, delay, jitter, loss, rate, limit = map(int, found.groups())
+            sender, receiver, delay, jitter, loss, rate, limit, burst, reorder = map(int, found.groups(b"0"))
             sound = (
                 max(sender, receiver) < protocol.MAX_PORTS
                 and sender != receiver
@@ -66,9 +68,11 @@ class Commands:
                 and loss <= protocol.ALL_LOST
                 and rate <= protocol.MAX_RATE
                 and limit <= protocol.MAX_LIMIT
+                and (burst == 0 or 1000 <= burst <= protocol.MAX_BURST * 1000)
+                and reorder <= protocol.ALL_LOST
             )
             if sound:
-                self._switch.link(sender, receiver, delay * 1000, jitter * 1000, loss, rate, limit)
+                self._switch.link(sender, receiver, delay * 1000, jitter * 1000, loss, rate, limit, burst, reorder)
             return sound
         found = _CHANNEL.fullmatch(line)
         if found:

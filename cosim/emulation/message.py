@@ -38,8 +38,8 @@ FROM_CLIENT = MessageSet(
     "a client",
     {
         "hello": {},
-        # (links, 5) float64, as LinkState
-        "links": {"names": List(NAME, MAX_NAMES), "keys": _KEYS, "rows": Data(40 * MAX_ROWS, unit=40)},
+        # (links, 7) float64, as LinkState
+        "links": {"names": List(NAME, MAX_NAMES), "keys": _KEYS, "rows": Data(56 * MAX_ROWS, unit=56)},
         "move": {"names": List(NAME, MAX_NAMES), "rows": Data(24 * MAX_ROWS, unit=24)},  # (nodes, 3) float64, m
         # (links, 1) float64, bit/s
         "probe": {"names": List(NAME, MAX_NAMES), "keys": _KEYS, "rows": Data(8 * MAX_ROWS, unit=8)},
@@ -246,7 +246,7 @@ def _table(keys: Mapping[LinkKey, object], rows: object) -> dict[str, object]:
 
 def _links(body: Mapping[str, Any]) -> Links:
     made: Links = {}
-    for key, values in zip(*_keyed(body, 5), strict=True):
+    for key, values in zip(*_keyed(body, 7), strict=True):
         state = LinkState(*values)
         check(state)
         made[key] = state

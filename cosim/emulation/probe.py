@@ -80,12 +80,28 @@ class Rate:
     lost: float  # share of the datagrams
 
 
-def interval(successes: int, trials: int, z: float = Z) -> tuple[float, float]:
-    """The Wilson score interval of a binomial share (Wilson 1927, JASA 22, 209-212); trials at least 1."""
+def together(loss: float, burst: float) -> float:
+    """How many losses in a row count as one observation: the variance of a share over that of independent losses.
+
+    (1 + r) / (1 - r) with r = 1 - 1 / burst - loss / (burst (1 - loss)), the correlation of one frame's loss with
+    the next one's in Gilbert's two states; 1 without bursts.
+    """
+    if burst == 0.0 or not 0.0 < loss < 1.0:
+        return 1.0
+    change = min(2.0, 1.0 / (burst * (1.0 - loss)))  # 1 - r
+    return (2.0 - change) / change
+
+
+def interval(successes: int, trials: int, z: float = Z, *, together: float = 1.0) -> tuple[float, float]:
+    """The Wilson score interval of a binomial share (Wilson 1927, JASA 22, 209-212); trials at least 1.
+
+    Where trials depend on one another, there are as many as `trials / together` independent ones.
+    """
     share = successes / trials
-    centre = share + z * z / (2 * trials)
-    half = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
-    whole = 1 + z * z / trials
+    apart = max(1.0, trials / together)
+    centre = share + z * z / (2 * apart)
+    half = z * math.sqrt(share * (1 - share) / apart + z * z / (4 * apart * apart))
+    whole = 1 + z * z / apart
     return max(0.0, (centre - half) / whole), min(1.0, (centre + half) / whole)
 
 

@@ -10,6 +10,8 @@ Standard input, one command a line; ports are numbers from 0; a line that is wro
     B port 0|1                                                    1: a base station; all links from it share one
                                                                   transmitter, all links to it another
     L from to delay_us jitter_us loss_ppm rate_bps limit          state of a link; rate 0: not limited
+      burst_thousandths reorder_ppm                               behind it, or neither: frames lost in a row on
+                                                                  average, 0: independently; reordered frames
     Q                                                             end
 
 `limit` is the size of the link's queue in bytes: what waits to be sent, not what is on its way. A link that
@@ -56,6 +58,7 @@ MAX_LINE = 1 << 24  # B of one line of statistics
 MAX_DELAY = 60.0  # s, delay and jitter alike
 MAX_RATE = 10**12  # bit/s
 MAX_LIMIT = 1 << 30  # B
+MAX_BURST = 1e6  # frames
 ALL_LOST = 1_000_000  # ppm
 LEAST_QUEUE = 16_000  # B, ten full frames
 ATTACH = struct.Struct("<I6s")
@@ -133,13 +136,13 @@ def cell_line(port: int, cell: bool) -> bytes:
 
 def link_line(sender: int, receiver: int, state: LinkState, queue: float) -> bytes:
     """`L`: what the link is like; its queue holds `queue` s at the link's rate, ten full frames at least."""
-    rate, delay, jitter, loss, _ = state
+    rate, delay, jitter, loss, _, burst, reorder = state
     if rate <= 0.0 or loss >= 1.0:
         return b"L %d %d 0 0 %d 0 0\n" % (sender, receiver, ALL_LOST)
     # Below 1 bit/s would become 0, which stands for "not limited".
     bits = 0 if rate > MAX_RATE else max(1, int(rate))
     limit = min(MAX_LIMIT, max(LEAST_QUEUE, int(bits * queue / 8)))
-    return b"L %d %d %d %d %d %d %d\n" % (
+    line = b"L %d %d %d %d %d %d %d" % (
         sender,
         receiver,
         int(min(delay, MAX_DELAY) * 1e6 + 0.5),
@@ -148,14 +151,19 @@ def link_line(sender: int, receiver: int, state: LinkState, queue: float) -> byt
         bits,
         limit,
     )
+    if burst or reorder:
+        line += b" %d %d" % (int(min(burst, MAX_BURST) * 1e3 + 0.5), int(reorder * 1e6 + 0.5))
+    return line + b"\n"
 
 
 def check(state: LinkState) -> None:
     """Raise ProtocolError for a state that no link can have."""
-    rate, delay, jitter, loss, _ = state
-    if not (rate >= 0.0 and 0.0 <= delay < math.inf and 0.0 <= jitter < math.inf and 0.0 <= loss <= 1.0):
+    rate, delay, jitter, loss, _, burst, reorder = state
+    positive = rate >= 0.0 and 0.0 <= delay < math.inf and 0.0 <= jitter < math.inf
+    if not (positive and 0.0 <= loss <= 1.0 and 0.0 <= reorder <= 1.0 and (burst == 0.0 or 1.0 <= burst < math.inf)):
         raise ProtocolError(
-            f"no such link: {state}; rate, delay and jitter are 0 or more, loss is between 0 and 1, none is NaN"
+            f"no such link: {state}; rate, delay and jitter are 0 or more, loss and reorder are between 0 and 1, "
+            "burst is 0, or 1 or more, none is NaN"
         )
 
 

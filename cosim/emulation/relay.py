@@ -153,7 +153,7 @@ class Relay:
         strangers = sorted(port for port in self._strangers.get(node, ()) if self._at.get(port))
         keys = sorted(key for key in self._unsaid.get(node, ()) if (key[1], key[2]) in self._macs)
         places = [[i, self._macs[other, i], self._at[other, i]] for other, i in strangers]
-        links = [[i, self._macs[receiver, i], *self._states[node, receiver, i][:4]] for _, receiver, i in keys]
+        links = [[i, self._macs[receiver, i], *self._states[node, receiver, i].imposed] for _, receiver, i in keys]
         if self._all(node, "peers", places):
             self._strangers.pop(node, None)
         if self._all(node, "links", links):

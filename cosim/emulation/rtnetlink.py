@@ -39,6 +39,9 @@ _TC = struct.Struct("=BxHiIII")  # family, interface, handle, parent, info
 # Header, tcmsg, KIND, OPTIONS: the three messages of every step as one pack each.
 _CLASS = struct.Struct("=IHHII BxHiIII HH4s HHHH BBHhHI BBHhHI IIIII".replace(" ", ""))
 _NETEM = struct.Struct("=IHHII BxHiIII HH8s HH IIIIII HHq HHq HHIiIi".replace(" ", ""))
+# TCA_NETEM_LOSS with NETEM_LOSS_GE: to enter the bad state, to leave it, to pass in it, to be lost in the good one.
+_BURSTS = struct.Struct("=HHHHIIII")
+_REORDER = struct.Struct("=HHII")  # TCA_NETEM_REORDER
 _FIFO = struct.Struct("=IHHII BxHiIII HH8s HHI".replace(" ", ""))
 
 
@@ -93,19 +96,30 @@ def htb_class(interface: int, classid: int, parent: int, rate: float, flags: int
 
 
 def netem(
-    interface: int, handle: int, parent: int, delay: float, jitter: float, loss: float, limit: int, flags: int = 0
-) -> bytes:
-    """Delay and jitter in s, loss as a fraction, `limit` in packets; flags CREATE for a new one.
+    interface: int, handle: int, parent: int, delay: float, jitter: float, loss: float, limit: int, flags: int = 0,
+    *, burst: float = 0.0, reorder: float = 0.0,
+) -> bytes:  # fmt: skip
+    """Delay and jitter in s, loss and reordered as fractions, `limit` in packets; flags CREATE for a new one.
+
+    A `burst` above 0 makes the losses those of Gilbert's model, with as many packets in a row on average.
 
     Jitter is uniform. netem sorts packets by the time they are due, unless it has a rate: then each follows the last.
     """
     orderly = LIMITLESS if jitter > 0 else 0  # B/s
+    more = b""
+    if burst and 0.0 < loss < 1.0:
+        leave = 1.0 / burst
+        enter = min(1.0, leave * loss / (1.0 - loss))
+        more, loss = _BURSTS.pack(24, 5, 20, 2, round(enter * 0xFFFFFFFF), round(leave * 0xFFFFFFFF), 0, 0), 0.0
+    if reorder:
+        more += _REORDER.pack(12, 3, round(reorder * 0xFFFFFFFF), 0)
     return _NETEM.pack(
-        _NETEM.size, NEWQDISC, _REQUEST | flags, 0, 0, 0, 0, interface, handle, parent, 0,
-        10, 1, b"netem", 72, 2,
-        min(int(delay / TICK), 0xFFFFFFFF), limit, round(loss * 0xFFFFFFFF), 0, 0, min(int(jitter / TICK), 0xFFFFFFFF),
+        _NETEM.size + len(more), NEWQDISC, _REQUEST | flags, 0, 0, 0, 0, interface, handle, parent, 0,
+        10, 1, b"netem", 72 + len(more), 2,
+        min(int(delay / TICK), 0xFFFFFFFF), limit, round(loss * 0xFFFFFFFF), int(reorder > 0), 0,
+        min(int(jitter / TICK), 0xFFFFFFFF),
         12, 10, round(delay * 1e9), 12, 11, round(jitter * 1e9), 20, 6, orderly, 0, 0, 0,
-    )  # fmt: skip
+    ) + more  # fmt: skip
 
 
 def fifo(interface: int, handle: int, parent: int, limit: int, flags: int = 0) -> bytes:

@@ -2,7 +2,8 @@
 
 Over the connection by which it has announced its interfaces the service says, one JSON object a packet,
 
-    {"links": [["wlan0", "02:00:0a:ab:00:02", rate, delay, jitter, loss]]}     towards the node with that MAC
+    {"links": [["wlan0", "02:00:0a:ab:00:02", rate, delay, jitter, loss, burst, reorder]]}
+                                                                               towards the node with that MAC
     {"peers": [["wlan0", "02:00:0a:ab:00:02", "172.20.0.5"]]}                  where its tunnel ends
 
 and the sidecar, each second,
@@ -65,7 +66,7 @@ class Shaping:
         """Impose what the service says; what is to be said back, if anything. Other words are passed over."""
         try:
             word = json.loads(data)
-            links = {(OWN, mac, i): LinkState(*map(float, state)) for i, mac, *state in word.get("links", ())}
+            links = {(OWN, mac, i): _state(*map(float, state)) for i, mac, *state in word.get("links", ())}
             peers = [(str(i), str(mac), str(at)) for i, mac, at in word.get("peers", ())]
         except (ValueError, TypeError, AttributeError, RecursionError):
             return {}
@@ -90,3 +91,7 @@ class Shaping:
         yield {"shaped": {"health": [health.delivered, health.dropped, health.cpu], "counts": rows[:PART]}}
         for start in range(PART, len(rows), PART):
             yield {"shaped": {"counts": rows[start : start + PART]}}
+
+
+def _state(rate: float, delay: float, jitter: float, loss: float, burst: float, reorder: float) -> LinkState:
+    return LinkState(rate, delay, jitter, loss, burst=burst, reorder=reorder)

@@ -18,6 +18,13 @@ class LinkState(NamedTuple):
     jitter: float  # s, half width of the uniform law around the delay; the order of packets is kept
     loss: float  # 1, of packets
     rssi: float = math.nan  # dBm at the receiver, NaN: not known
+    burst: float = 0.0  # packets lost in a row, on average; 0: each is lost independently
+    reorder: float = 0.0  # 1, of packets that are sent on without the delay, past those before them
+
+    @property
+    def imposed(self) -> tuple[float, ...]:
+        """What a backend imposes: all but the level."""
+        return (*self[:4], *self[5:])
 
 
 DOWN = LinkState(0.0, 0.0, 0.0, 1.0)  # nothing gets through
@@ -28,7 +35,7 @@ TOLERANCE = 0.03  # of each quantity; smaller changes are not worth a message
 
 def differs(new: LinkState, old: LinkState, tolerance: float = TOLERANCE) -> bool:
     """Whether `new` is worth a message: some quantity is off by more than `tolerance`, or leaves or reaches zero."""
-    for a, b in zip(new[:4], old[:4], strict=True):
+    for a, b in zip(new.imposed, old.imposed, strict=True):
         if a != b and (not a or not b or not math.isfinite(a - b) or abs(a - b) > tolerance * b):
             return True
     return False

@@ -11,9 +11,11 @@ has a link. On each link it passes, in this order:
    doi 10.1109/90.649569, on two levels). A queue holds what takes `limit` / rate of air. A group frame is
    sent once, at the rate of its slowest receiver. The port of a cell has two transmitters: one for all
    that it sends, one for all that is sent to it.
-2. The loss, after the transmission: a lost frame has taken its time on the air as well.
+2. The loss, after the transmission: a lost frame has taken its time on the air as well. Frames are lost
+   independently, or in bursts: in the bad one of two states every frame is lost, in the good one none, and each
+   frame may change the state (Gilbert, Bell System Technical Journal 39, 1960, with h = 0).
 3. The way: delay, plus a uniform jitter, but never past the frame before it. On a channel a group frame may
-   pass others, which wait in queues of their own.
+   pass others, which wait in queues of their own. A share of the frames is reordered: sent on at once.
 
 Times are integer nanoseconds of any clock that does not go back. Chance is a hash of the seed, the pair
 and the number of the frame on that pair (splitmix64), so it does not depend on what other pairs do. The C
@@ -81,8 +83,8 @@ class SwitchLink:
     """State and counts of an ordered pair of ports."""
 
     __slots__ = (
-        "bytes", "delay", "dropped", "frames", "free_at", "jitter",
-        "key", "last", "loss", "lost", "offered", "rate", "room",
+        "bad", "bytes", "delay", "dropped", "enter", "frames", "free_at", "jitter",
+        "key", "last", "leave", "loss", "lost", "offered", "rate", "reorder", "room",
     )  # fmt: skip
 
     def __init__(self, key: int) -> None:
@@ -90,6 +92,9 @@ class SwitchLink:
         self.delay = 0  # ns
         self.jitter = 0  # ns
         self.loss = ALL_LOST  # ppm
+        self.leave = self.enter = 0  # of 2^32: chance that a frame ends a burst of losses or begins one, 0: no bursts
+        self.bad = False  # in a burst
+        self.reorder = 0  # ppm
         self.rate = 0  # bit/s, 0: not limited
         self.room = 0  # ns of transmission that the queue holds
         self.free_at = 0  # ns, when the link's own transmitter is done
@@ -167,13 +172,19 @@ class Switch:
             else:
                 busy.pop(port, None)
 
-    def link(self, sender: int, receiver: int, delay: int, jitter: int, loss: int, rate: int, limit: int) -> None:
-        """Set the state of a link: ns, ns, ppm, bit/s, B. Frames that are on it keep their times."""
+    def link(
+        self, sender: int, receiver: int, delay: int, jitter: int, loss: int, rate: int, limit: int,
+        burst: int = 0, reorder: int = 0,
+    ) -> None:  # fmt: skip
+        """Set the state of a link: ns, ns, ppm, bit/s, B, thousandths, ppm. Frames that are on it keep their times."""
         links = self._links.setdefault(sender, {})
         link = links.get(receiver)
         if link is None:
             link = links[receiver] = SwitchLink(mix(self._seed ^ (sender << 32 | receiver)))
-        link.delay, link.jitter, link.loss, link.rate = delay, jitter, loss, rate
+        link.delay, link.jitter, link.loss, link.rate, link.reorder = delay, jitter, loss, rate, reorder
+        link.leave = (1000 << 32) // burst if burst and 0 < loss < ALL_LOST else 0
+        link.enter = link.leave * loss // (ALL_LOST - loss) if link.leave else 0
+        link.bad = link.bad and link.leave > 0
         link.room = min(self._wait, limit * 8 * SECOND // rate) if rate else 0
 
     def offer(self, now: int, sender: int, frame: bytes) -> None:
@@ -354,16 +365,28 @@ class Switch:
             self.refused += 1
             self.overflowed += sent is not None
             return
-        if link.loss and (mix((link.key + 2 * number * _STEP) & _WORD) >> 32) * ALL_LOST >> 32 < link.loss:
+        if self._is_lost(link, number):
             link.lost += 1
             self.lost += 1
             return
-        due = sent + link.delay
-        if link.jitter:
-            draw = mix((link.key + (2 * number + 1) * _STEP) & _WORD) >> 40
-            due += (draw * (2 * link.jitter + 1) >> 24) - link.jitter
-        due = max(due, sent, link.last)
-        link.last = due
+        draw = mix((link.key + (2 * number + 1) * _STEP) & _WORD) if link.jitter or link.reorder else 0
+        if link.reorder and (draw & 0xFFFFFFFF) * ALL_LOST >> 32 < link.reorder:
+            due = sent
+        else:
+            due = sent + link.delay
+            if link.jitter:
+                due += ((draw >> 40) * (2 * link.jitter + 1) >> 24) - link.jitter
+            link.last = due = max(due, sent, link.last)
         self._serial += 1
         self._held += len(frame)
         heapq.heappush(self._way, (due, self._serial, sender, receiver, frame))
+
+    @staticmethod
+    def _is_lost(link: SwitchLink, number: int) -> bool:
+        if not link.loss:
+            return False
+        draw = mix((link.key + 2 * number * _STEP) & _WORD) >> 32
+        if not link.leave:
+            return draw * ALL_LOST >> 32 < link.loss
+        link.bad = draw >= link.leave if link.bad else draw < link.enter
+        return link.bad

@@ -185,7 +185,8 @@ class TcBackend:
         """
         for pair, state in states.items():
             protocol.check(state)
-            if not self._netem and (state.delay or state.jitter or state.loss) and not down(state):
+            plain = not (state.delay or state.jitter or state.loss or state.reorder)
+            if not self._netem and not plain and not down(state):
                 raise SetupError(f"cannot delay or lose packets from {pair[0]} to {pair[1]}: {_NO_NETEM}")
         with self._lock:
             self._states.update(states)
@@ -276,7 +277,10 @@ class TcBackend:
             limit = 1 if down(state) else QUEUE * rtnetlink.FRAME
             return rtnetlink.fifo(port.interface, handle, parent, limit, flags)
         loss = 1.0 if down(state) else state.loss
-        return rtnetlink.netem(port.interface, handle, parent, state.delay, state.jitter, loss, packets(state), flags)
+        return rtnetlink.netem(
+            port.interface, handle, parent, state.delay, state.jitter, loss, packets(state), flags,
+            burst=state.burst, reorder=state.reorder,
+        )  # fmt: skip
 
     def _drop(self, port: _Port) -> None:
         port.netlink.send([rtnetlink.remove(port.interface, HANDLE)])

@@ -108,7 +108,8 @@ class States:
         here = self.presence.here
         dead = self._faults.failed[a] | self._faults.failed[b] | ~here[a] | ~here[b]
         for k, (sender, receiver, usual) in enumerate(self._wires):
-            state = DOWN if dead[k] else LinkState(float(rate[k]), float(delay[k]), usual.jitter, float(loss[k]))
+            figures = {"rate": float(rate[k]), "delay": float(delay[k]), "loss": float(loss[k])}
+            state = DOWN if dead[k] else usual._replace(**figures)
             now[self._names[sender], self._names[receiver], WIRE] = state
 
     def _uplink(self, now: Links) -> None:
@@ -127,7 +128,8 @@ class States:
 
     def _wired(self, scene: Scene) -> Iterable[tuple[int, int, LinkState]]:
         for link in scene.links:
-            there, back = (LinkState(rate, link.delay, link.jitter, link.loss) for rate in (link.rate, link.rate_back))
+            there = LinkState(link.rate, link.delay, link.jitter, link.loss, burst=link.burst, reorder=link.reorder)
+            back = there._replace(rate=link.rate_back)
             ends = [
                 [slot for part in side for slot in range(part.first, part.first + part.count) if slot in self._names]
                 for side in (link.a, link.b)

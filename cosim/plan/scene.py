@@ -69,6 +69,8 @@ class SceneBuilder:
                 link.energy,
                 link.rate_back or 0.0,
                 link.jitter,
+                link.burst or 0.0,
+                link.reorder,
             )
             for link in self.scenario.links
         )

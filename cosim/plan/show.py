@@ -18,7 +18,7 @@ def describe(plan: Plan) -> str:
     scene = plan.scene
     if scene.links:
         parts.append(_table("Links", ("between", "and", "rate", "delay", "loss"), [
-            (_slots(scene, link.a), _slots(scene, link.b), _both(link), _late(link), f"{link.loss:.3g}")
+            (_slots(scene, link.a), _slots(scene, link.b), _both(link), _late(link), _lost(link))
             for link in scene.links
         ]))  # fmt: skip
     if scene.workloads:
@@ -192,7 +192,12 @@ def _both(link: Link) -> str:
 
 
 def _late(link: Link) -> str:
-    return _seconds(link.delay) + (f" +- {_seconds(link.jitter)}" if link.jitter else "")
+    reordered = f", {100 * link.reorder:.3g} % reordered" if link.reorder else ""
+    return _seconds(link.delay) + (f" +- {_seconds(link.jitter)}" if link.jitter else "") + reordered
+
+
+def _lost(link: Link) -> str:
+    return f"{link.loss:.3g}" + (f", {link.burst:.3g} in a row" if link.burst else "")
 
 
 def _seconds(value: float) -> str:

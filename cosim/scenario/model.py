@@ -172,7 +172,25 @@ class LinkBlock(Block):
     delay: Duration = Field(0.0, description="added once per direction")
     jitter: Duration = Field(0.0, description="of the delay: uniform from delay - jitter to delay + jitter")
     loss: Fraction = Field(0.0, description="of packets; sent again, so it lowers the rate")
+    burst: Annotated[float, Field(ge=1.0, le=1e6)] | None = Field(
+        None,
+        description="packets of real nodes that are lost in a row, on average; default: each is lost independently",
+    )
+    reorder: Fraction = Field(
+        0.0, description="of the packets of real nodes: sent on without the delay, past those before them"
+    )
     energy: EnergyPerBit = Field(0.0, description="that the link itself uses")
+
+    @model_validator(mode="after")
+    def _bursts_are_possible(self) -> LinkBlock:
+        if self.burst is not None and not 0.0 < self.loss < 1.0:
+            raise ValueError("'burst' needs a 'loss' between 0 and 100 %: how many packets are lost in all")
+        if self.burst is not None and self.burst * (1.0 - self.loss) < self.loss:
+            least = self.loss / (1.0 - self.loss)
+            raise ValueError(f"'burst' is {self.burst:g}, and with this 'loss' {least:.3g} at least are lost in a row")
+        if self.reorder and not self.delay:
+            raise ValueError("'reorder' needs a 'delay', without which no packet passes another")
+        return self
 
 
 class WorkloadBlock(Block):

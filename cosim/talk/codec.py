@@ -23,7 +23,7 @@ import msgpack
 
 from cosim.contract.errors import ProtocolError
 
-PROTOCOL = 6  # of all messages; rises with every change of any of them
+PROTOCOL = 7  # of all messages; rises with every change of any of them
 MAX_SESSION = 16  # B
 MAX_BUFFERS = 4096  # of one message
 MAX_BUFFER_BYTES = 1 << 30  # of one message, all buffers together

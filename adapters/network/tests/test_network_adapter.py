@@ -99,6 +99,17 @@ def test_wires_follow_the_events():
     assert states.changed([], [])["cloud", "mast", "eth1"].rate == 1e8
 
 
+def test_wires_lose_in_rows_and_reorder_as_the_scenario_says():
+    wire = replace(SCENE.links[0], burst=8.0, reorder=0.01)
+    states = States(replace(SCENE, links=(wire,)), programs(SCENE), 0.0)
+    state = states.changed([], [])["mast", "cloud", "eth1"]
+    assert (state.burst, state.reorder) == (8.0, 0.01)
+    states.happen([Event(1.0, "degrade", link=((SlotRange(3),), (SlotRange(4),)), loss=0.5)])
+    state = states.changed([], [])["mast", "cloud", "eth1"]
+    assert (state.burst, state.reorder) == (8.0, 0.01)
+    assert state.loss == pytest.approx(1 - 0.99 * 0.5)
+
+
 def test_nothing_happens_while_nobody_is_real():
     adapter = ADAPTER.build(NetworkConfig.model_validate({}))
     adapter.start(Context("network", Scene.build(NODES), 1.0, 10.0, (1,), ".", "."))

@@ -33,6 +33,7 @@
 #define MAX_DELAY 60000000u /* us */
 #define MAX_RATE UINT64_C(1000000000000)
 #define MAX_LIMIT (UINT64_C(1) << 30)
+#define MAX_BURST 1000000000u /* thousandths of a frame */
 
 enum { COMMANDS = SWITCH_PORTS, CONTROL, TIMER }; /* what epoll says; below: a port */
 
@@ -175,14 +176,19 @@ static bool number(const char **text, int digits, char end, uint64_t *value)
 
 static bool set_link(const char *text)
 {
-    uint64_t from, to, delay, jitter, loss, rate, limit;
-    return number(&text, 4, ' ', &from) && number(&text, 4, ' ', &to) && number(&text, 8, ' ', &delay) &&
-           number(&text, 8, ' ', &jitter) && number(&text, 7, ' ', &loss) && number(&text, 13, ' ', &rate) &&
-           number(&text, 10, '\0', &limit) && from < SWITCH_PORTS && to < SWITCH_PORTS && from != to &&
-           delay <= MAX_DELAY && jitter <= MAX_DELAY && loss <= SWITCH_ALL_LOST && rate <= MAX_RATE &&
-           limit <= MAX_LIMIT &&
+    uint64_t from, to, delay, jitter, loss, rate, limit, burst = 0, reorder = 0;
+    if (!number(&text, 4, ' ', &from) || !number(&text, 4, ' ', &to) || !number(&text, 8, ' ', &delay) ||
+        !number(&text, 8, ' ', &jitter) || !number(&text, 7, ' ', &loss) || !number(&text, 13, ' ', &rate))
+        return false;
+    bool more = strchr(text, ' ');
+    if (!number(&text, 10, more ? ' ' : '\0', &limit) ||
+        (more && (!number(&text, 10, ' ', &burst) || !number(&text, 7, '\0', &reorder))))
+        return false;
+    return from < SWITCH_PORTS && to < SWITCH_PORTS && from != to && delay <= MAX_DELAY && jitter <= MAX_DELAY &&
+           loss <= SWITCH_ALL_LOST && rate <= MAX_RATE && limit <= MAX_LIMIT &&
+           (!burst || (burst >= 1000 && burst <= MAX_BURST)) && reorder <= SWITCH_ALL_LOST &&
            switch_link(the_switch, (uint32_t)from, (uint32_t)to, delay * 1000, jitter * 1000, (uint32_t)loss, rate,
-                       limit);
+                       limit, burst, (uint32_t)reorder);
 }
 
 static bool set_channel(const char *text)

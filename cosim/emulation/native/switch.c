@@ -42,8 +42,9 @@ typedef struct {
     uint64_t key; /* of the pair's random numbers */
     uint64_t delay, jitter, rate, room, free_at, last, offered;
     pair_count count;
-    uint32_t loss;
-    bool changed;
+    uint64_t leave, enter; /* of 2^32: chance that a frame ends a burst of losses or begins one, 0: no bursts */
+    uint32_t loss, reorder;
+    bool changed, bad;
 } link;
 
 typedef struct {
@@ -184,7 +185,7 @@ void switch_cell(ether_switch *s, uint32_t port, bool cell)
 }
 
 bool switch_link(ether_switch *s, uint32_t sender, uint32_t receiver, uint64_t delay, uint64_t jitter, uint32_t loss,
-                 uint64_t rate, uint64_t limit)
+                 uint64_t rate, uint64_t limit, uint64_t burst, uint32_t reorder)
 {
     link *l = s->links[sender][receiver];
     if (!l) {
@@ -198,6 +199,10 @@ bool switch_link(ether_switch *s, uint32_t sender, uint32_t receiver, uint64_t d
     l->jitter = jitter;
     l->loss = loss;
     l->rate = rate;
+    l->reorder = reorder;
+    l->leave = burst && loss && loss < SWITCH_ALL_LOST ? (UINT64_C(1000) << 32) / burst : 0;
+    l->enter = l->leave ? l->leave * loss / (SWITCH_ALL_LOST - loss) : 0;
+    l->bad = l->bad && l->leave;
     l->room = 0;
     if (rate) {
         l->room = limit * 8 * SWITCH_SECOND / rate; /* below 2^63 */
@@ -273,9 +278,15 @@ static uint64_t transmit(uint64_t now, uint64_t free_at, const link *l, uint32_t
     return begin + took;
 }
 
-static bool lost(const link *l, uint64_t number)
+static bool lost(link *l, uint64_t number)
 {
-    return l->loss && (mix(l->key + 2 * number * STEP) >> 32) * SWITCH_ALL_LOST >> 32 < l->loss;
+    if (!l->loss)
+        return false;
+    uint64_t draw = mix(l->key + 2 * number * STEP) >> 32;
+    if (!l->leave)
+        return draw * SWITCH_ALL_LOST >> 32 < l->loss;
+    l->bad = l->bad ? draw >= l->leave : draw < l->enter;
+    return l->bad;
 }
 
 /* Send a frame that left its transmitter at `sent` on its way. */
@@ -296,14 +307,15 @@ static void pass(ether_switch *s, uint32_t sender, uint32_t receiver, const uint
         s->count.lost++;
         return;
     }
-    uint64_t due = sent + l->delay;
-    if (l->jitter) {
-        uint64_t draw = mix(l->key + (2 * number + 1) * STEP) >> 40;
-        due += draw * (2 * l->jitter + 1) >> 24;
-        due = due > sent + l->jitter ? due - l->jitter : sent;
+    uint64_t due = sent, draw = l->jitter || l->reorder ? mix(l->key + (2 * number + 1) * STEP) : 0;
+    if (!l->reorder || (draw & UINT32_MAX) * SWITCH_ALL_LOST >> 32 >= l->reorder) {
+        due = sent + l->delay;
+        if (l->jitter) {
+            due += (draw >> 40) * (2 * l->jitter + 1) >> 24;
+            due = due > sent + l->jitter ? due - l->jitter : sent;
+        }
+        l->last = due = larger(due, l->last);
     }
-    due = larger(due, l->last);
-    l->last = due;
     event e = {due, ++s->serial, malloc(length), length, (uint16_t)sender, (uint16_t)receiver};
     if (e.frame)
         memcpy(e.frame, frame, length);

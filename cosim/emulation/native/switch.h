@@ -39,9 +39,10 @@ void switch_detach(ether_switch *s, uint32_t port);
 void switch_channel(ether_switch *s, uint32_t port, int channel); /* below SWITCH_PORTS, negative: none */
 /* Links from a cell's port share one transmitter, links to it another. */
 void switch_cell(ether_switch *s, uint32_t port, bool cell);
-/* ns, ns, ppm, bit/s (at most 10^12), B (at most 2^30); false when there is no memory. */
+/* ns, ns, ppm, bit/s (at most 10^12), B (at most 2^30), thousandths of a frame (0, or 1000 to 10^9), ppm; false when
+ * there is no memory. */
 bool switch_link(ether_switch *s, uint32_t sender, uint32_t receiver, uint64_t delay, uint64_t jitter, uint32_t loss,
-                 uint64_t rate, uint64_t limit);
+                 uint64_t rate, uint64_t limit, uint64_t burst, uint32_t reorder);
 
 void switch_offer(ether_switch *s, uint64_t now, uint32_t sender, const uint8_t *frame, uint32_t length);
 void switch_deliver(ether_switch *s, uint64_t now);

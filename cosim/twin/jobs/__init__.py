@@ -25,6 +25,7 @@ JOBS: Mapping[str, str] = {
     "5g": "cosim.twin.jobs.fiveg",
     "battery": "cosim.twin.jobs.battery",
     "edge": "cosim.twin.jobs.edge",
+    "noise": "cosim.twin.jobs.noise",
 }
 
 

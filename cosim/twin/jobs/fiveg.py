@@ -30,6 +30,7 @@ Floats = NDArray[np.float64]
 SETTINGS = ("set", "day", "held_back")
 
 MODES = {"5G": NR, "LTE": LTE}  # all others are slow
+FLIGHTS = "filtered_even_altitudes.csv*"
 STRIDE = 10  # s between the seconds that are fitted: neighbours say nearly the same
 _DAY = re.compile(r"\d{4}\.\d{2}\.\d{2}")
 
@@ -92,11 +93,19 @@ def read_drives(data: Path) -> Drives:
 
 
 def throughput(fit: Drives, judged: Drives | None) -> CalibrationProblem:
-    """The rate model fitted to the seconds of `fit`, judged on those of `judged`."""
+    """The rate model fitted to the seconds of `fit`, judged on those of `judged`.
+
+    On top of the parameters each cell of `fit` has a factor, which follows from them (`cellular.CellShares`).
+    """
+    kept = fit.where(np.arange(len(fit)) % STRIDE == 0)
+    shares = cellular.CellShares(kept.cell, kept.day, np.sqrt(kept.throughput), STRIDE)
 
     def case(drives: Drives) -> Case:
+        of = shares.index(drives.cell)
+
         def simulate(values: Floats, _seed: int) -> Mapping[str, Floats]:
-            return {"throughput.root": np.sqrt(cellular.throughput(values, drives.samples))}
+            factors = shares.factors(np.sqrt(cellular.throughput(values, kept.samples)))
+            return {"throughput.root": factors[:, of] * np.sqrt(cellular.throughput(values, drives.samples))}
 
         observed = {
             "throughput.root": MeasuredSignal(
@@ -108,13 +117,13 @@ def throughput(fit: Drives, judged: Drives | None) -> CalibrationProblem:
     return CalibrationProblem(
         "5g throughput",
         cellular.throughput_space(),
-        fit=case(fit.where(np.arange(len(fit)) % STRIDE == 0)),
+        fit=case(kept),
         held_back=case(judged) if judged is not None and len(judged) else None,
         deterministic=True,
         cost=2e-7 * len(fit) / STRIDE,
         assumptions=(
             "every second of a download asks for all that the network gives",
-            "load and scheduling are the same on all days and in all cells: shares of bandwidth are constants",
+            "load and scheduling are the same on all days: shares of bandwidth and the cells' factors are constants",
             "the SNR is that of the LTE anchor; the 5G carrier's is not told and follows it",
             "older networks give one rate whatever their level is",
         ),
@@ -143,7 +152,7 @@ class Flights:
 
 def read_flights(data: Path) -> Flights:
     """The drone's measurements below `data`, with the publisher's distances on the ground. Raises `ScenarioError`."""
-    path = find(data, "filtered_even_altitudes.csv*")[0]
+    path = find(data, FLIGHTS)[0]
     found = table(path)
     distance, height, level = (numbers(column(found, name, path)) for name in ("2D_Distance", "altitude_m", "RSRP"))
     name = np.array(column(found, "Cell_id", path))

@@ -75,6 +75,58 @@ def throughput(values: Floats, samples: Samples) -> Floats:
     return np.asarray(np.where(samples.mode == SLOW, slow, told), np.float64)
 
 
+class CellShares:
+    """What each cell gives beside the model: a factor on the root of its rates, as for its load.
+
+    A one-way random-effects model. The seconds of a cell on a day are cut into blocks, since those within a
+    minute or two hang together. The factor of a block is the least squares one and weighs as much as the sum
+    of the squares of the model's roots there. The variances within and between cells follow by the ANOVA
+    estimator (Searle, Casella, McCulloch, Variance Components, 1992, chapter 3). Each cell's factor is drawn
+    towards 1 as far as its blocks leave it uncertain (best linear unbiased prediction); a cell without any
+    has the factor 1.
+    """
+
+    BLOCK = 100.0  # s
+
+    def __init__(self, cells: NDArray[np.str_], days: NDArray[np.str_], roots: Floats, step: float) -> None:
+        """Of seconds (rows,) in the order of time, `step` s apart, with the roots of their measured rates."""
+        self.names, cell = np.unique(cells, return_inverse=True)
+        _, day = np.unique(days, return_inverse=True)
+        group = cell * (day.max(initial=0) + 1) + day
+        order = np.argsort(group, kind="stable")
+        starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+        place = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+        rows = max(1, round(self.BLOCK / step))
+        self._first = np.flatnonzero(place % rows == 0)  # row that begins each block, in `order`
+        self._order, self._roots = order, roots[order]
+        owner = cell[order][self._first]  # cell of each block; blocks of a cell follow one another
+        self._owner, self._cells = owner, np.flatnonzero(np.diff(owner, prepend=-1))
+
+    def factors(self, told: Floats) -> Floats:
+        """(n, cells + 1) factors by `names`, the last for other cells; `told` (n, rows): the model's roots."""
+        blocks, cells = len(self._first), len(self._cells)
+        if blocks == cells:  # nothing tells what is chance
+            return np.ones((len(told), cells + 1))
+        told = told[:, self._order]
+        weight = np.maximum(np.add.reduceat(told**2, self._first, axis=1), 1e-9)
+        block = np.add.reduceat(told * self._roots, self._first, axis=1) / weight
+        whole = np.add.reduceat(weight, self._cells, axis=1)
+        mean = np.add.reduceat(block * weight, self._cells, axis=1) / whole
+        within = (weight * (block - mean[:, self._owner]) ** 2).sum(axis=1) / (blocks - cells)
+        total = whole.sum(axis=1)
+        grand = (whole * mean).sum(axis=1) / total
+        spread = (whole * (mean - grand[:, None]) ** 2).sum(axis=1) - (cells - 1) * within
+        between = np.maximum(spread, 0.0) / np.maximum(total - (whole**2).sum(axis=1) / total, 1e-9)
+        kept = between[:, None] / np.maximum(between[:, None] + within[:, None] / whole, 1e-12)
+        return np.pad(1.0 + kept * (mean - 1.0), ((0, 0), (0, 1)), constant_values=1.0)
+
+    def index(self, cells: NDArray[np.str_]) -> Integers:
+        """(rows,) which of the `factors` is that of each of `cells`."""
+        place = np.searchsorted(self.names, cells)
+        known = self.names[np.minimum(place, len(self.names) - 1)] == cells
+        return np.where(known, place, len(self.names))
+
+
 def level_space(cells: int) -> Space:
     """Five parameters and the power of each cell; the start is free space without an antenna pattern."""
     powers = [Parameter(f"power.{k + 1}", -80.0, 60.0, unit="dBm", start=-18.0) for k in range(cells)]

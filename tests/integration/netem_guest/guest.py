@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -69,6 +70,24 @@ def send(address: str, offered: float, seconds: float = 4.0, size: int = 1200) -
     return {"rate": counted * frame * 8 / (now - start - seconds / 2), "disordered": disordered, "sent": sent}
 
 
+def rows(address: str, count: int) -> dict[str, float]:
+    """Datagrams that are lost, and how many in a row."""
+    got = set()
+    with opened("here") as sender, opened("there") as receiver:
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        receiver.bind((address, 5000))
+        for number in range(count):
+            sender.sendto(struct.pack("!I", number).ljust(100, b"x"), (address, 5000))
+            if number % 50 == 49 or number == count - 1:
+                time.sleep(0.02)
+                with contextlib.suppress(BlockingIOError):
+                    while True:
+                        got.add(struct.unpack_from("!I", receiver.recv(2048))[0])
+    lost = [number not in got for number in range(count)]
+    begun = sum(gone and not before for gone, before in zip(lost, [False, *lost], strict=False))
+    return {"sent": count, "lost": sum(lost), "rows": begun, "row": sum(lost) / max(begun, 1)}
+
+
 def steadiest(address: str, offered: float) -> dict[str, float]:
     """The faster of two tries: an emulated processor may stand still for longer than a class saves up."""
     return max((send(address, offered) for _ in range(2)), key=lambda found: found["rate"])
@@ -106,6 +125,10 @@ def measure() -> dict[str, Any]:
     link("b", 20e6, 0.020, 0.010, 0.0)
     found["jitter"] = ping("10.0.0.2", 300)
     found["jitter_order"] = send("10.0.0.2", 1e6, size=100)
+    backend.links({("a", "b", "veth0"): LinkState(math.inf, 0.0, 0.0, 0.2, burst=5.0)})
+    found["rows"] = rows("10.0.0.2", 4000)
+    backend.links({("a", "b", "veth0"): LinkState(20e6, 0.050, 0.0, 0.0, reorder=0.1)})
+    found["reordered"] = send("10.0.0.2", 1e6, size=100)
     link("b", *DOWN)
     found["down"] = ping("10.0.0.2", 20)
     link("b", math.inf, 0.005, 0.0, 0.0)

@@ -311,6 +311,7 @@ def test_with_a_key_only_signed_frames_are_obeyed_and_its_own_are_signed():
     s.send("setup_signing", 1, 1, key, 10**12)
     s.run(0.1)
     assert "Signing on" in s.texts()
+    assert int.from_bytes(s.heard[-1].get_msgbuf()[-12:-6], "little") > 10**12  # ours begin where the station says
     wrong, right = signed(s, "wrong", [9] * 32, 10**12 + 10**9), signed(s, "wrong", key)
     for one in (s, wrong):
         one.send("command_long", 1, 1, 400, 0, 1, 0, 0, 0, 0, 0, 0)

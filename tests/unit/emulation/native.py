@@ -51,7 +51,7 @@ def library():
     found.switch_detach.argtypes = [pointer, u32]
     found.switch_cell.argtypes = [pointer, u32, ctypes.c_bool]
     found.switch_channel.argtypes = [pointer, u32, i32]
-    found.switch_link.argtypes = [pointer, u32, u32, u64, u64, u32, u64, u64]
+    found.switch_link.argtypes = [pointer, u32, u32, u64, u64, u32, u64, u64, u64, u32]
     found.switch_link.restype = ctypes.c_bool
     found.switch_offer.argtypes = [pointer, u64, u32, text, u32]
     found.switch_deliver.argtypes = [pointer, u64]
@@ -85,7 +85,7 @@ class NativeSwitch:
         self._library.switch_cell(self._switch, port, cell)
 
     def link(self, *state):
-        assert self._library.switch_link(self._switch, *state)
+        assert self._library.switch_link(self._switch, *state, *(0, 0)[len(state) - 7 :])
 
     def offer(self, now, sender, frame):
         self._library.switch_offer(self._switch, now, sender, frame, len(frame))

@@ -172,6 +172,14 @@ def test_health_tells_what_was_lost(backend, cards):
     assert health.memory > 0
 
 
+def test_bursts_and_reordering_reach_the_engine(backend, cards):
+    # Half of the frames are lost, a million in a row: none of the first ones. All pass a delay of a minute.
+    first, second = pair(backend, cards, LinkState(math.inf, 60.0, 0.0, 0.5, burst=1e6, reorder=1.0))
+    for number in range(100):
+        first.send(frame(2, number))
+    assert [int.from_bytes(second.receive()[14:18], "big") for _ in range(100)] == list(range(100))
+
+
 def test_a_silent_engine_is_killed(command, cards):
     backend = EngineBackend(command, silence=1.5)
     try:

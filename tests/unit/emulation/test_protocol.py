@@ -42,8 +42,18 @@ def test_a_state_arrives_as_it_was_sent():
     line = protocol.link_line(3, 7, LinkState(5e6, 0.020, 0.002, 0.05), queue=0.1)
     assert line == b"L 3 7 20000 2000 50000 5000000 62500\n"
     recorder, commands = applied(line)
-    assert recorder.links == [(3, 7, 20_000_000, 2_000_000, 50_000, 5_000_000, 62_500)]
+    assert recorder.links == [(3, 7, 20_000_000, 2_000_000, 50_000, 5_000_000, 62_500, 0, 0)]
     assert commands.bad == 0
+
+
+def test_bursts_and_reordering_follow_the_rest():
+    line = protocol.link_line(3, 7, LinkState(5e6, 0.020, 0.002, 0.05, burst=2.5, reorder=0.01), queue=0.1)
+    assert line == b"L 3 7 20000 2000 50000 5000000 62500 2500 10000\n"
+    recorder, commands = applied(line)
+    assert recorder.links == [(3, 7, 20_000_000, 2_000_000, 50_000, 5_000_000, 62_500, 2500, 10_000)]
+    assert commands.bad == 0
+    for wrong in (b"2500", b"999 0", b"1000000001 0", b"2500 1000001", b"2500 0 0", b"-1 0"):
+        assert applied(b"L 3 7 20000 2000 50000 5000000 62500 " + wrong + b"\n")[1].bad == 1
 
 
 def test_a_port_becomes_a_cell_and_none_again():
@@ -74,6 +84,9 @@ def test_the_ends_of_the_scales(state, line):
         st.floats(0, 1e6),
         st.floats(0, 1e6),
         st.floats(0, 1),
+        st.just(math.nan),
+        st.just(0.0) | st.floats(1, 1e9),
+        st.floats(0, 1),
     ),
     st.floats(0, 100),
 )
@@ -95,6 +108,9 @@ def test_every_possible_state_makes_a_good_line(state, queue):
         LinkState(1.0, 0.0, math.nan, 0.0),
         LinkState(1.0, 0.0, 0.0, 1.1),
         LinkState(math.nan, 0.0, 0.0, 0.0),
+        LinkState(1.0, 0.0, 0.0, 0.1, burst=0.5),
+        LinkState(1.0, 0.0, 0.0, 0.1, burst=math.nan),
+        LinkState(1.0, 0.0, 0.0, 0.1, reorder=1.5),
     ],
 )
 def test_impossible_states_are_refused(state):

@@ -29,7 +29,7 @@ class Sidecars:
         if node in self.deaf:
             return False
         for interface, address, *state in word.get("links", ()):
-            self.links.setdefault(node, {})[interface, address] = LinkState(*state)
+            self.links.setdefault(node, {})[interface, address] = LinkState(*state[:4], math.nan, *state[4:])
         for interface, address, at in word.get("peers", ()):
             self.places.setdefault(node, {})[interface, address] = at
         return True

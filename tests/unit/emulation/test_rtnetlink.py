@@ -120,6 +120,19 @@ def test_the_one_pack_of_netem_is_what_nested_attributes_give(delay, jitter, los
     assert struct.unpack_from("=I", options, 8)[0] == round(loss * 0xFFFFFFFF)
 
 
+def test_bursts_of_losses_and_reordering_are_attributes_of_their_own():
+    message = rtnetlink.netem(7, 0x10010000, HANDLE + 1, 0.02, 0.0, 0.1, 200, burst=4.0, reorder=0.25)
+    options = message[52:]
+    assert struct.unpack_from("=I", options, 8)[0] == 0  # not lost independently as well
+    assert struct.unpack_from("=I", options, 12)[0] == 1  # the gap without which netem does not reorder
+    enter, leave = 0.25 * 0.1 / 0.9, 0.25
+    chances = struct.pack("=IIII", round(enter * 0xFFFFFFFF), round(leave * 0xFFFFFFFF), 0, 0)
+    nested = options[: 24 + 12 + 12 + 20]
+    nested += attribute(5, attribute(2, chances)) + attribute(3, struct.pack("=II", round(0.25 * 0xFFFFFFFF), 0))
+    assert message == rtnetlink.traffic(rtnetlink.NEWQDISC, 0, 7, 0x10010000, HANDLE + 1, name="netem", options=nested)
+    assert rtnetlink.netem(7, 1, 2, 0.02, 0.0, 1.0, 200, burst=4.0) == rtnetlink.netem(7, 1, 2, 0.02, 0.0, 1.0, 200)
+
+
 def test_a_fifo_is_what_nested_attributes_give():
     options = struct.pack("=I", 1)
     nested = rtnetlink.traffic(rtnetlink.NEWQDISC, CREATE, 7, 1 << 16, HANDLE, name="bfifo", options=options)

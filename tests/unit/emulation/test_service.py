@@ -231,7 +231,8 @@ def test_no_address_is_said_so():
 
 
 names = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=8)
-states = st.builds(LinkState, st.floats(0, 1e12), st.floats(0, 60), st.floats(0, 60), st.floats(0, 1), st.just(-80.0))
+states = st.builds(LinkState, st.floats(0, 1e12), st.floats(0, 60), st.floats(0, 60), st.floats(0, 1), st.just(-80.0),
+                   st.just(0.0) | st.floats(1, 1e9), st.floats(0, 1))  # fmt: skip
 keys = st.tuples(names, names, names).filter(lambda key: key[0] != key[1])
 
 
@@ -319,7 +320,7 @@ def altered(number=1, session=SESSION, **changes):
         (altered(keys=bytes(12)), "a link of 'a' to itself"),
         (altered(keys=b"\xff" * 12), "a name that is not listed"),
         (altered(keys=b""), "0 links, but 1 rows"),
-        (altered(rows=b"\xff" * 40), "no such link"),
+        (altered(rows=b"\xff" * 56), "no such link"),
         (altered(rows=[1.0] * 5), "'rows' of a 'links'"),
         (message.move(SESSION, 1, {"a": (math.nan, 0.0, 0.0)}), "not finite"),
     ],

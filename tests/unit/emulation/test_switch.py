@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -355,6 +356,41 @@ def test_seeds_and_pairs_lose_different_frames_and_the_same_ones_again(kind):
     assert all(first != other for other in others)
 
 
+@pytest.mark.parametrize(("loss", "burst"), [(0.02, 4.0), (0.1, 1.5), (0.3, 20.0)])
+def test_losses_come_in_bursts(kind, loss, burst):
+    count, bench = 40_000, Bench(kind, seed=5)
+    bench.switch.link(0, 1, 0, 0, round(loss * 1e6), 0, 0, round(burst * 1000))
+    for serial in range(count):
+        bench.offer(serial, 0, frame(1, serial))
+    bench.advance(count)
+    kept = np.zeros(count, bool)
+    kept[[number(data) for _, data in bench.got[1]]] = True
+    begun = np.flatnonzero(~kept & np.append(True, kept[:-1]))
+    row = (~kept).sum() / len(begun)
+    # Bursts are geometric, and so is what lies between; by renewal theory the share varies with both.
+    assert row == pytest.approx(burst, abs=4 * math.sqrt(burst * (burst - 1) / len(begun)) + 0.02)
+    r = 1 - 1 / (burst * (1 - loss))
+    deviation = math.sqrt(loss * (1 - loss) / count * (1 + r) / (1 - r))
+    assert 1 - kept.mean() == pytest.approx(loss, abs=4 * deviation)
+
+
+def test_reordered_frames_pass_those_before_them(kind):
+    bench = Bench(kind, seed=2)
+    bench.switch.link(0, 1, 20 * MS, 5 * MS, 0, 0, 0, 0, 250_000)
+    for serial in range(2000):
+        bench.offer(serial * MS, 0, frame(1, serial))
+    bench.advance(10 * SECOND)
+    late = {number(data): time - number(data) * MS for time, data in bench.got[1]}
+    soon = sum(delay == 0 for delay in late.values())
+    assert len(late) == 2000
+    assert abs(soon - 500) < 4 * math.sqrt(2000 * 0.25 * 0.75)
+    assert all(delay == 0 or delay >= 15 * MS for delay in late.values())
+    order = [number(data) for _, data in bench.got[1]]
+    others = [serial for serial in order if late[serial]]
+    assert others == sorted(others)
+    assert order != sorted(order)
+
+
 def test_jitter_is_uniform_around_the_delay(kind):
     bench = Bench(kind)
     bench.switch.link(0, 1, 20 * MS, 5 * MS, 0, 0, 0)
@@ -391,6 +427,8 @@ events = st.one_of(
         st.sampled_from([0, 0, 100_000, 900_000, 1_000_000]),
         st.sampled_from([0, 1000, 1_000_000, 50_000_000]),
         st.integers(0, 20_000),
+        st.sampled_from([0, 0, 1000, 2500, 10**9]),
+        st.sampled_from([0, 0, 100_000, 1_000_000]),
     ),
     st.tuples(st.just("channel"), ports, st.integers(-1, 1)),
     st.tuples(st.just("cell"), ports, st.booleans()),
@@ -446,6 +484,7 @@ def test_every_frame_is_accounted_for(script, seed):
 @given(scripts, st.integers(0, 2**64 - 1))
 @settings(deadline=None)
 def test_no_frame_passes_another_of_its_pair(script, seed):
+    script = [(pause, (*event[:8], 0) if event[0] == "link" else event) for pause, event in script]  # none is reordered
     bench, _ = play(Switch, script, seed)
     # On a channel frames for all wait apart from those for one.
     senders = {serial: (event[1], event[2] is None) for serial, (_, event) in enumerate(script) if event[0] == "offer"}

@@ -103,6 +103,10 @@ def test_what_would_end_a_run_is_found_with_its_line(write, old, new, path, told
         ("name: farm", "name: farm\ninclude: ['.']", "include.0", "is a folder"),
         ("name: farm", "name: farm\ninclude: ['https://example.com/a.yaml']", "include.0", "copy it beside"),
         ("name: farm", "name:farm", "", "write a space after ':'"),
+        ("rate: 10 Mbit/s", "rate: 10 Mbit/s, burst: 3", "links.0", "'burst' needs a 'loss'"),
+        ("rate: 10 Mbit/s", "rate: 10 Mbit/s, loss: 80 %, burst: 3", "links.0", "4 at least are lost in a row"),
+        ("rate: 10 Mbit/s", "rate: 10 Mbit/s, loss: 10 %, burst: 0.5", "links.0.burst", "must be at least 1"),
+        ("rate: 10 Mbit/s", "rate: 10 Mbit/s, reorder: 1 %", "links.0", "'reorder' needs a 'delay'"),
         ("{duration: 10 s,", "{duration: 10 s", "", "a comma is missing"),
     ],
 )

@@ -59,3 +59,10 @@ def test_the_computers_on_board_of_a_fleet_are_named(make_plan: MakePlan) -> Non
 
 def test_the_smallest_plan_can_be_described(make_plan: MakePlan) -> None:
     assert "no adapter reads anything" in describe(make_plan(text=TINY.format(more="")))
+
+
+def test_links_that_lose_in_rows_and_reorder_are_shown(make_plan: MakePlan) -> None:
+    link = "{between: [a, b], delay: 20 ms, loss: 2 %, burst: 8, reorder: 1 %}"
+    nodes = "{a: {kind: device}, b: {kind: edge, cpu: 1 x 1 GHz}}"
+    text = describe(make_plan(text=TINY[: TINY.index("nodes")].format() + f"nodes: {nodes}\nlinks: [{link}]\n"))
+    assert "20 ms, 1 % reordered  0.02, 8 in a row" in text

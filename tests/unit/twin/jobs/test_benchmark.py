@@ -12,7 +12,7 @@ from tests.unit.twin.jobs.test_battery import falling, write
 
 
 def test_absent_data_are_named_and_change_nothing(tmp_path, capsys):
-    for job in ("simtune", "power", "5g", "battery"):
+    for job in ("simtune", "power", "5g", "battery", "noise"):
         assert twin.main(["--job", job, "--data", str(tmp_path)]) == 2
         assert str(tmp_path) in capsys.readouterr().err
 
