@@ -52,6 +52,10 @@ def scale(largest: float, unit: str) -> tuple[float, str]:
             if size >= start:
                 return factor, name
         return 1.0, "s"
+    if unit == "1/s" and size < 0.05:
+        return 1 / 3600.0, "/h"
+    if unit == "1/J":
+        return 1 / 3.6e6, "/kWh"
     if unit == "m" and size >= 1:
         return (1e3, "km") if size >= 1e4 else (1.0, "m")
     if unit in _PREFIXED and size >= 1:
@@ -73,7 +77,12 @@ def quantity(value: object, unit: str = "") -> str:
     if number is None:
         return NOTHING if value is None or isinstance(value, float) else str(value)
     if unit == "%":
-        return f"{digits(number * 100)}{NBSP}%".replace("-", "−")
+        text = digits(number * 100)
+        for significant in range(4, 12):  # 99.97 % is not all of them
+            if number == 1 or float(text.replace(",", "")) != 100:
+                break
+            text = digits(number * 100, significant)
+        return f"{text}{NBSP}%".replace("-", "−")
     if unit in ("1", "") and number == round(number) and abs(number) < 1e15:
         return f"{number:,.0f}".replace("-", "−")
     factor, name = scale(number, unit)

@@ -24,6 +24,7 @@ PREFIX = {"n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e
         (0.5, "%", "50 %"), (2.4e9, "cycles", "2.40 Gcycles"), (True, "", "yes"), (None, "s", "–"),
         (math.nan, "s", "–"), (math.inf, "s", "∞"), (-math.inf, "s", "−∞"), ("text", "s", "text"),
         (3.0, "EUR", "3 EUR"), (5.25, "1/s", "5.25 /s"),
+        (0.00116, "1/s", "4.18 /h"), (5e-8, "1/J", "0.180 /kWh"), (0.99971, "%", "99.97 %"), (1.0, "%", "100 %"),
     ],
 )  # fmt: skip
 def test_a_quantity_reads_well(value, unit, text):
