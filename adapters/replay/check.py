@@ -18,7 +18,7 @@ FAR = 50e3  # m from the origin, as of the nets of SUMO
 
 
 def problems(config: ReplayConfig, context: Context) -> list[Problem]:
-    """A scene without exactly one fleet for the members, a file that cannot be replayed; warnings of what is far off."""
+    """A scene without exactly one fleet, a file that cannot be replayed; warnings of members that are far off."""
     from adapters.replay.reading import trajectories  # needs numpy
 
     try:

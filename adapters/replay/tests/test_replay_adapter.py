@@ -298,7 +298,7 @@ def test_a_recording_far_from_the_origin_is_told_with_its_place(tmp_path):
     file = table(tmp_path / "t.csv", [(0, "a", 63.4170, 10.4082, 40)], "time,id,lat,lon,height")
     (far,) = checked(tmp_path, file, Geo(47.4, 8.5, 488.0))
     assert not far.fatal
-    assert "1,782 km" in far.message
+    assert "1,781 km" in far.message
     assert "[63.4170, 10.4082, 40 m]" in far.hint
     assert not checked(tmp_path, file, Geo(63.4, 10.4, 0.0))
 
