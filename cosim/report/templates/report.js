@@ -205,11 +205,14 @@
     pen.font = "12px " + css("--sans");
     for (const [id, x, y] of labels) {
       const words = id.length > 22 ? id.slice(0, 21) + "…" : id;
-      const wide = pen.measureText(words).width, left = x <= w && x + 9 + wide > w ? x - 9 - wide : x + 9;
-      const box = [left - 1, y - 7, left + 1 + wide, y + 7];
-      if (taken.some((o) => box[0] < o[2] && box[2] > o[0] && box[1] < o[3] && box[3] > o[1])) continue;
-      taken.push(box);
-      pen.lineWidth = 3; pen.strokeStyle = css("--bg"); pen.strokeText(words, left, y + 4); pen.fillStyle = ink; pen.fillText(words, left, y + 4);
+      const wide = pen.measureText(words).width;
+      for (const [left, base] of [[x + 9, y + 4], [x - 9 - wide, y + 4], [x - wide / 2, y + 19], [x - wide / 2, y - 10]]) {
+        const box = [left - 1, base - 11, left + 1 + wide, base + 3];
+        if (x <= w && box[2] > w || taken.some((o) => box[0] < o[2] && box[2] > o[0] && box[1] < o[3] && box[3] > o[1])) continue;
+        taken.push(box);
+        pen.lineWidth = 3; pen.strokeStyle = css("--bg"); pen.strokeText(words, left, base); pen.fillStyle = ink; pen.fillText(words, left, base);
+        break;
+      }
     }
     ruler(w, h, soft);
     $("clock").textContent = clock(now);
