@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from adapters.replay.config import ReplayConfig
 from cosim.contract.adapter import Context
-from cosim.contract.errors import Problem, ScenarioError, refusals
+from cosim.contract.errors import Problem, ScenarioError
+
+if TYPE_CHECKING:
+    from adapters.replay.trajectories import Trajectories
+
+
+FAR = 50e3  # m from the origin, as of the nets of SUMO
 
 
 def problems(config: ReplayConfig, context: Context) -> list[Problem]:
-    """A scene without exactly one fleet for the members, and a file that cannot be replayed."""
-    return [*fleets(context), *refusals(lambda: _room(config, context))]
+    """A scene without exactly one fleet, a file that cannot be replayed; warnings of members that are far off."""
+    from adapters.replay.reading import trajectories  # needs numpy
+
+    try:
+        found = trajectories(config, context)
+    except ScenarioError as error:
+        return [*fleets(context), *error.problems]
+    return [*fleets(context), *_room(config, context, found), *_off(config, context, found)]
 
 
-def _room(config: ReplayConfig, context: Context) -> None:
-    """Refuse a file that cannot be replayed, and one with more members at a time than the fleet has slots."""
-    from adapters.replay.reading import moment, trajectories  # needs numpy
+def _room(config: ReplayConfig, context: Context, found: Trajectories) -> Iterator[Problem]:
+    """A file with more members at a time than the fleet has slots."""
+    from adapters.replay.reading import moment
 
-    found = trajectories(config, context)
     fleet = next((fleet for fleet in context.scene.fleets if fleet.adapter == context.name), None)
     if fleet is None or len(found.ids) <= fleet.capacity:
         return
@@ -25,7 +40,28 @@ def _room(config: ReplayConfig, context: Context) -> None:
     most = max(len(found.at(time, interpolate=False, gap=gap)[0]) for time in times)
     if most > fleet.capacity:
         text = f"'{config.file}' has {most} members at the same time, the capacity of the fleet is {fleet.capacity}"
-        raise ScenarioError(Problem(text, f"nodes.{fleet.name}.capacity", hint=f"write  capacity: {most}"))
+        yield Problem(text, f"nodes.{fleet.name}.capacity", hint=f"write  capacity: {most}")
+
+
+def _off(config: ReplayConfig, context: Context, found: Trajectories) -> Iterator[Problem]:
+    """Warnings of members that are never there during the run, and of those far from the scenario's origin."""
+    from adapters.replay.reading import moment
+    from cosim.contract.geo import LocalFrame
+
+    block, (first, last) = f"adapters.{context.name}", found.span
+    if moment(config, found, context.duration)[0] < first or moment(config, found, 0.0)[0] > last:
+        text = (
+            f"'{config.file}' has positions from {first * 1e-9:g} s to {last * 1e-9:g} s, and none while the run lasts"
+        )
+        yield Problem(text, f"{block}.offset", hint=f"write  offset: {first * 1e-9:g} s", fatal=False)
+    geo, (_, places) = context.scene.geo, found.at(first, interpolate=False, gap=None)
+    x, y, z = (float(places[axis][0]) for axis in "xyz")
+    if geo is not None and math.hypot(x, y, z) > FAR:
+        text = f"'{config.file}' begins {math.hypot(x, y, z) / 1e3:,.0f} km from the scenario's origin"
+        place = LocalFrame(geo.latitude, geo.longitude, geo.height).to_wgs84(x, y, z)
+        latitude, longitude, height = (float(value) for value in place)
+        hint = f"it is there with geo: {{origin: [{latitude:.4f}, {longitude:.4f}, {height:.0f} m]}}"
+        yield Problem(text, block, hint=hint, fatal=False)
 
 
 def fleets(context: Context) -> list[Problem]:

@@ -292,6 +292,11 @@ def compared(rows: Sequence[Row], entries: Sequence[Entry]) -> dict[str, Any]:
     return {"suite": suite.DIGEST, "reference": reference, "seeds": seeds, "board": board, "worlds": table}
 
 
+def _plain(value: float, digits: int = 2) -> str:
+    """So many digits, and no power of ten."""
+    return f"{value:.{digits}g}" if value < 10**digits - 0.5 else f"{value:,.0f}"
+
+
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
@@ -362,9 +367,9 @@ def markdown(found: Mapping[str, Any]) -> str:
             several = math.isfinite(low)
             lines.append(
                 f"| `{name}`{mark} | {cell['score']:.3f} | {cell['behind']:.1f}"
-                f"{f' ({low:.1f} - {high:.1f})' if several else ''} | {cell['energy']:.3g}"
-                f"{f' +- {energy:.2g}' if several else ''} | {cell['response']:.4g}"
-                f"{f' +- {response:.2g}' if several else ''} | {cell['late']:.1%} | {cell['cost']:.3g} | "
-                f"{cell['waiting']:.3g} | {cell['migrations']:.2f} | {cell['cpu']:.2f} |"
+                f"{f' ({low:.1f} - {high:.1f})' if several else ''} | {_plain(cell['energy'], 3)}"
+                f"{f' ± {_plain(energy)}' if several else ''} | {_plain(cell['response'], 4)}"
+                f"{f' ± {_plain(response)}' if several else ''} | {cell['late']:.1%} | {_plain(cell['cost'], 3)} | "
+                f"{_plain(cell['waiting'], 3)} | {cell['migrations']:.2f} | {cell['cpu']:.2f} |"
             )
     return "\n".join(lines) + "\n"

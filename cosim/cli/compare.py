@@ -103,10 +103,10 @@ def _table(name: str, found: Sequence[Effect]) -> list[str]:
     rows = [["", "first", "other", "difference", "relative", "95 % interval", "p", "pairs"]]
     for effect in sorted((e for e in found if e.figure in MAIN), key=lambda e: MAIN.index(e.figure)):
         both = all(is_share(effect.figure, value, effect.unit) for value in (effect.base, effect.mean))
-        unit = "%" if both else effect.unit
-        spread = f"{quantity(effect.low, unit)} .. {quantity(effect.high, unit)}" if isfinite(effect.low) else "-"
+        unit, apart = ("%", "pp") if both else (effect.unit, effect.unit)
+        spread = f"{quantity(effect.low, apart)} .. {quantity(effect.high, apart)}" if isfinite(effect.low) else "-"
         relative = f"{effect.relative:+.1%}" if isfinite(effect.relative) else "-"
-        shown = [quantity(value, unit) for value in (effect.base, effect.mean, effect.difference)]
+        shown = [quantity(effect.base, unit), quantity(effect.mean, unit), quantity(effect.difference, apart)]
         p = "-" if not isfinite(effect.p) else "< 0.001" if effect.p < 0.001 else f"{effect.p:.3f}"
         pairs = str(effect.runs[0]) if effect.test == "paired t" else "-"
         rows.append([label(effect.figure), *shown, relative, spread, p, pairs])

@@ -13,7 +13,7 @@ from cosim.report.calibration_charts import courses, distributions, gap_chart, p
 from cosim.report.page import render, save
 from cosim.report.svg import Chart
 from cosim.report.tables import ReportTable, TableCell, Tile, amount, word
-from cosim.report.text import NOTHING, duration, exact, finite, quantity
+from cosim.report.text import NOTHING, digits, duration, exact, finite, quantity
 from cosim.twin.calibration import Calibration, Estimate, Gap, Judgement
 from cosim.twin.fitting.evidence import Evidence
 from cosim.twin.fitting.misfit import ALL
@@ -212,7 +212,7 @@ def lead(calibration: Calibration) -> str:
 
 
 def _percent(part: float) -> str:
-    return f"{100.0 * part:.2g} %" if part >= 1e-4 else "less than 0.01 %"
+    return f"{digits(100.0 * part, 2)} %" if part >= 1e-4 else "less than 0.01 %"
 
 
 def _worse(after: Gap, before: Gap) -> bool:

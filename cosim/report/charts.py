@@ -332,16 +332,19 @@ def intervals(
     x_title: str,
     y: str,
     unit: str,
+    limit: float | None = None,
     note: str = "",
     empty: str = "no run has this figure",
 ) -> Chart:
     """Mean with an error bar (mean, low, high) per place on the x axis, one colour per group.
 
-    Numbers on the x axis are placed to scale and joined by lines; words are placed evenly.
+    Numbers on the x axis are placed to scale and joined by lines; words are placed evenly. A `limit` is a line across.
     """
     flat = [v for g in groups.values() for t in g for v in t if math.isfinite(v)]
     if not flat:
         return Chart(title, empty=empty)
+    if limit is not None:
+        flat.append(limit)
     canvas = Canvas(WIDTH, HEIGHT)
     numeric = [float(v) for v in x if not isinstance(v, str)]
     to_scale = len(numeric) == len(x) and len(set(numeric)) > 1
@@ -362,6 +365,10 @@ def intervals(
         for place, word in zip(places, x, strict=True):
             canvas.text(across.at(place), BOTTOM + 16, shorten(str(word), max(4, room)), "middle")
         canvas.text((LEFT + RIGHT) / 2, BOTTOM + 33, x_title, "middle", "tt")
+    names = list(groups)
+    if limit is not None:
+        canvas.line([(LEFT, up.at(limit)), (RIGHT, up.at(limit))], f"l{color(len(names))}")
+        names.append("limit")
     shift = 9.0 if not to_scale else 3.0
     for i, (name, triples) in enumerate(groups.items()):
         offset = (i - (len(groups) - 1) / 2) * shift
@@ -385,7 +392,7 @@ def intervals(
             for place, triple in zip(x, triples, strict=True)
         ),
     )
-    return Chart(title, canvas.finish(title), note, _legend(list(groups)), csv=data)
+    return Chart(title, canvas.finish(title), note, _legend(names), csv=data)
 
 
 def blank(title: str, why: str, *, wide: bool = False) -> Chart:

@@ -74,7 +74,8 @@ def figure_comparison(groups: Sequence[Group]) -> ReportTable:
             d = effect.difference(values[0], found, pairs)
             tests["paired" if len(pairs) > 1 else "Welch"] += math.isfinite(d.half)
             mark = "warn" if d.clear else ""
-            shown = interval(d.value, d.half, unit) if math.isfinite(d.half) else quantity(d.value, unit)
+            points = "pp" if unit == "%" else unit
+            shown = interval(d.value, d.half, points) if math.isfinite(d.half) else quantity(d.value, points)
             size = "" if not math.isfinite(d.half) else f"{d.value!r} ± {d.half!r}"
             row.append(TableCell(shown, "" if math.isnan(d.value) else repr(d.value), size, True, mark))
             row.append(_signed(d.ratio, "%"))
@@ -90,7 +91,7 @@ def figure_comparison(groups: Sequence[Group]) -> ReportTable:
         "± is half of the 95 % confidence interval over replications (Student's t). "
         + "".join(made)
         + "A shaded difference has an interval that leaves out zero, as one in twenty does by chance. "
-        "Without replications there is no interval."
+        "Without replications there is no interval. pp: percentage points."
     )
     return ReportTable("figures", tuple(heads), tuple(rows), note, "no run has figures")
 

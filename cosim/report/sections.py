@@ -119,7 +119,9 @@ def course_charts(run: Folder, present: list[Series]) -> list[Chart]:
             y_unit="1",
             end=run.end,
             marks=marks,
-            note="Present are those that can move; all others are always there.",
+            note="Movable: nodes that can move and are there; all others are always there."
+            if run.has("mobility")
+            else "",
             empty="no moving device was recorded",
         ),
     ]

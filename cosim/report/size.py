@@ -84,8 +84,9 @@ def charts(sizing: Sizing) -> list[Chart]:
     for name, limit in sizing.limits.items():
         spots = [_spot(row["figures"][name]) for row in sizing.tried]
         unit = _unit(sizing, name, [spot[0] for spot in spots])
-        shown = {label(name): spots, "limit": [(limit, math.nan, math.nan)] * len(spots)}
-        found.append(intervals(label(name).capitalize(), places, shown, x_title=sizing.name, y=label(name), unit=unit))
+        shown = {label(name): spots}
+        title = label(name).capitalize()
+        found.append(intervals(title, places, shown, x_title=sizing.name, y=label(name), unit=unit, limit=limit))
     if sizing.cost:
         none = (math.nan, math.nan, math.nan)
         spots = [_spot(row["cost"]) if row["cost"] else none for row in sizing.tried]
@@ -117,7 +118,7 @@ def contrary(sizing: Sizing) -> list[str]:
     words = []
     for one in sizing.contrary:
         unit = sizing.units[one["figure"]]
-        share = "%" if is_share(one["figure"], abs(one["difference"]), unit) else unit
+        share = "pp" if is_share(one["figure"], abs(one["difference"]), unit) else unit
         moved = interval(one["difference"], one["high"] - one["difference"], share)
         words.append(f"from {one['lower']} to {one['upper']} {label(one['figure'])} gets worse by {moved}")
     return words

@@ -113,7 +113,7 @@ class Axis:
                 values = [value for value in values if value.is_integer()]
         title = f"{self.title} ({name})" if name and self.title else self.title or name
         if self.log or len(values) < 2:
-            return [(v, digits(round(v / factor, 12), 2).replace("-", "−")) for v in values], title
+            return [(v, digits(round(v / factor, 12), 1 if self.log else 2).replace("-", "−")) for v in values], title
         step = abs(values[1] - values[0]) / factor
         places = max(0, math.ceil(-math.log10(step) - 1e-9))
         if places > 8:

@@ -110,10 +110,10 @@ def rank(key: str) -> int:
 
 
 def tiles(run: Folder, most: int = 12) -> list[Tile]:
-    """The figures that readers look for first, then the rest in the order of the file."""
+    """The figures that readers look for first, then the rest that are not 0, in the order of the file."""
     known = figures(run)
-    order = sorted(known, key=rank)
-    return [tile(k, known[k]) for k in order if finite(known[k].get("value")) is not None][:most]
+    order = [k for k in sorted(known, key=rank) if finite(known[k].get("value")) is not None]
+    return [tile(k, known[k]) for k in order if k in _FIRST or known[k]["value"]][:most]
 
 
 def tile(key: str, entry: Mapping[str, Any], detail: str = "") -> Tile:
@@ -187,7 +187,7 @@ def event_table(run: Folder) -> ReportTable:
     """What happened during the run: failures, recoveries, degraded links."""
     heads = ("Time", "Event", "Node", "Detail")
     if not run.has("events"):
-        return ReportTable("events", heads, (), empty="no events in this run")
+        return ReportTable("events", heads, (), empty="no events were recorded")
     (count,) = run.one("SELECT count(*) FROM events")
     rows = run.rows(
         f"SELECT time, kind::VARCHAR, node::VARCHAR, detail::VARCHAR FROM events ORDER BY time LIMIT {ROWS}"

@@ -52,6 +52,10 @@ def scale(largest: float, unit: str) -> tuple[float, str]:
             if size >= start:
                 return factor, name
         return 1.0, "s"
+    if unit == "1/s" and size < 0.05:
+        return 1 / 3600.0, "/h"
+    if unit == "1/J":
+        return 1 / 3.6e6, "/kWh"
     if unit == "m" and size >= 1:
         return (1e3, "km") if size >= 1e4 else (1.0, "m")
     if unit in _PREFIXED and size >= 1:
@@ -72,8 +76,15 @@ def quantity(value: object, unit: str = "") -> str:
     number = finite(value)
     if number is None:
         return NOTHING if value is None or isinstance(value, float) else str(value)
+    if unit == "pp":  # percentage points: a difference of shares
+        return f"{digits(number * 100)}{NBSP}pp".replace("-", "−")
     if unit == "%":
-        return f"{digits(number * 100)}{NBSP}%".replace("-", "−")
+        text = digits(number * 100)
+        for significant in range(4, 12):  # 99.97 % is not all of them
+            if number == 1 or float(text.replace(",", "")) != 100:
+                break
+            text = digits(number * 100, significant)
+        return f"{text}{NBSP}%".replace("-", "−")
     if unit in ("1", "") and number == round(number) and abs(number) < 1e15:
         return f"{number:,.0f}".replace("-", "−")
     factor, name = scale(number, unit)
@@ -122,15 +133,18 @@ def duration(seconds: object) -> str:
 
 
 def interval(value: object, half: object, unit: str) -> str:
-    """``83.1 ± 2.4 ms``: value and half width in the same unit."""
+    """``83.1 ± 2.4 ms``: value and half width in the same unit, to two digits of the half width."""
     number, width = finite(value), finite(half)
     if number is None or width is None:
         return quantity(value, unit)
-    if unit == "%":
-        return f"{digits(number * 100)} ± {digits(width * 100, 2)}{NBSP}%".replace("-", "−")
     width = 0.0 if width < 1e-12 * abs(number) else width  # what rounding leaves of equal values
-    factor, name = scale(max(abs(number), width), unit)
-    text = f"{digits(number / factor)} ± {digits(width / factor, 2)}"
+    factor, name = (0.01, unit) if unit in ("%", "pp") else scale(max(abs(number), width), unit)
+    number, width = number / factor, width / factor
+    decimals = max(0, 1 - math.floor(math.log10(width))) if width > 0 else -1
+    if 0 <= decimals <= 6:
+        text = f"{number:,.{decimals}f} ± {width:,.{decimals}f}"
+    else:
+        text = f"{digits(number)} ± {digits(width, 2)}"
     return (f"{text}{NBSP}{name}" if name else text).replace("-", "−")
 
 

@@ -42,8 +42,13 @@ def _check(name: str, ways: Sequence[Mapping[str, object]], total: object, unit:
 
 
 def checks(ledgers: Mapping[str, Mapping[str, Any]]) -> list[Check]:
-    """Every ledger of every adapter, summed again here; the adapter is named when there are several."""
+    """Every ledger of every adapter, summed again here; the adapter is named when there are several.
+
+    Of several adapters those are left out that have nothing in any ledger.
+    """
     found = {name: _checks(ledger) for name, ledger in ledgers.items()}
+    busy = {name: group for name, group in found.items() if any(float(c.total.sort) or not c.closes for c in group)}
+    found = busy or found
     if len(found) == 1:
         return next(iter(found.values()))
     return [replace(check, name=f"{name}: {check.name}") for name, checks in found.items() for check in checks]
@@ -92,7 +97,7 @@ def _summed(by_node: object) -> dict[str, object]:
 
 
 def ledger_nodes(ledgers: Mapping[str, Mapping[str, Any]]) -> ReportTable:
-    """Energy, cost and, where any is known, CO2 by node, largest energy first, with the sums at the foot."""
+    """Energy and, where any is known, cost and CO2 by node, largest energy first, with the sums at the foot."""
     energy, cost, carbon = (_by_node(ledgers, what) for what in ("energy", "cost", "carbon"))
     names = sorted({*energy, *cost}, key=lambda n: (-(finite(energy.get(n)) or 0.0), n))
     total = math.fsum(finite(v) or 0.0 for v in energy.values())
@@ -101,7 +106,7 @@ def ledger_nodes(ledgers: Mapping[str, Mapping[str, Any]]) -> ReportTable:
             word(n),
             amount("", energy.get(n), "J"),
             amount("share", (finite(energy.get(n)) or 0.0) / total if total else None, "1"),
-            amount("", cost.get(n), ""),
+            *([amount("", cost.get(n), "")] if cost else []),
             *([amount("", carbon.get(n), "g")] if carbon else []),
         )
         for n in names[:ROWS]
@@ -110,12 +115,12 @@ def ledger_nodes(ledgers: Mapping[str, Mapping[str, Any]]) -> ReportTable:
         word("sum"),
         amount("", total, "J"),
         amount("share", 1.0 if total else None, "1"),
-        amount("", math.fsum(finite(v) or 0.0 for v in cost.values()), ""),
+        *([amount("", math.fsum(finite(v) or 0.0 for v in cost.values()), "")] if cost else []),
         *([amount("", math.fsum(carbon.values()), "g")] if carbon else []),
     )
     return ReportTable(
-        "energy and cost",
-        ("Node", "Energy", "Share of the energy", "Cost", *(["CO2"] if carbon else [])),
+        "energy and cost" if cost else "energy",
+        ("Node", "Energy", "Share of the energy", *(["Cost"] if cost else []), *(["CO2"] if carbon else [])),
         rows,
         cut(len(names)),
         "this run has no energy or cost ledger",
@@ -136,6 +141,7 @@ def facts(run: Folder) -> list[tuple[str, str]]:
     """The line below the title: when, how long, how fast."""
     m = run.manifest
     wall, reached = finite(m.get("wall_seconds")), run.end
+    running = (wall or 0.0) - (finite(m.get("starting_seconds")) or 0.0)  # the pace is that of the ticks
     pacing = finite(m.get("pacing")) or 0.0
     out = [
         ("started", str(m.get("started") or NOTHING).replace("T", " ")[:19] + " UTC"),
@@ -146,8 +152,8 @@ def facts(run: Folder) -> list[tuple[str, str]]:
         ("driver", str(m.get("driver"))),
         ("pacing", "as fast as possible" if not pacing else "real time" if pacing == 1 else f"{pacing:g} × real time"),
     ]
-    if wall and reached:
-        out.insert(3, ("speed", f"{figure('', reached / wall, '1')} × real time"))
+    if running > 0 and reached:
+        out.insert(3, ("speed", f"{figure('', reached / running, '1')} × real time"))
     return out
 
 

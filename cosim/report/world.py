@@ -48,8 +48,11 @@ def world(run: Folder) -> dict[str, Any] | None:
     shown, moving = _choose(run)
     radius = _service_radius(run)
     spots = []
+    movers = {n for (n,) in run.rows("SELECT DISTINCT node::VARCHAR FROM mobility")} if moving else set()
     for name, kind, tier, x, y, color in nodes:
         spot = {"id": name, "k": kind_of(kind, color), "tier": tier, "at": place(x, y)}
+        if name in movers:  # it is drawn where it is, not at home
+            continue
         if name in radius:
             spot["r"] = round(radius[name] / unit)
         spots.append(spot)

@@ -254,6 +254,10 @@ def _ledger_figures(ledgers: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     return figures
 
 
+# A row at time t holds for the time up to t, so that the first one mostly holds for none.
+_HELD = "FILTER (time > 0 OR utilisation > 0)"
+
+
 def _hosts(run: Run, hosts: dict[str, Any], ledgers: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     """Load of hosts; adds to the entries of `hosts`."""
     rows = "host" in run.signals
@@ -263,8 +267,8 @@ def _hosts(run: Run, hosts: dict[str, Any], ledgers: Sequence[Mapping[str, Any]]
     elif not available:
         available = set(run.table("host").columns)
     wanted = {
-        "utilisation": "avg(utilisation)", "running": "avg(running)", "energy": "max(energy)", "cost": "max(cost)",
-        "up_share": "avg(up::INT)",
+        "utilisation": f"avg(utilisation) {_HELD}", "running": "avg(running)", "energy": "max(energy)",
+        "cost": "max(cost)", "up_share": "avg(up::INT)",
     }  # fmt: skip
     parts = [f"{sql} AS {name}" for name, sql in wanted.items() if name.removesuffix("_share") in available]
     if not parts:
@@ -281,7 +285,7 @@ def _hosts(run: Run, hosts: dict[str, Any], ledgers: Sequence[Mapping[str, Any]]
         hosts[name] = {**hosts.get(name, {}), "utilisation": share}
     mean = sum(booked.values()) / len(booked) if booked else None
     if mean is None:  # an adapter without the ledger, or hosts that come and go: means over what was recorded
-        mean = _row(run, "SELECT avg(utilisation) mean FROM host")["mean"]
+        mean = _row(run, f"SELECT avg(utilisation) {_HELD} mean FROM host")["mean"]
     return {"utilisation_mean": _figure(mean, "1", "busy share of the cores, mean over hosts and time")}
 
 

@@ -31,7 +31,7 @@ class Publishing:
     ) -> None:
         self._publisher, self._state, self._scene = publisher, state, scene
         self._tally = Tally()
-        self._last: tuple[int, float, list[Frame]] = (0, 0.0, [])
+        self._last: tuple[int, float, Sequence[tuple[str, Frame]]] = (0, 0.0, ())
         self._at = monotonic()
 
     def tick(self, tick: int, time: float, frames: Sequence[tuple[str, Frame]]) -> None:
@@ -40,7 +40,7 @@ class Publishing:
             self._publisher.describe(self._scene())
             self._scene = None
         self._tally.tick(tick, time, frames)
-        self._last = (tick, time, [frame for _, frame in frames])
+        self._last = (tick, time, tuple(frames))
         self._send()
 
     def idle(self) -> None:
@@ -50,15 +50,18 @@ class Publishing:
 
     def ended(self, status: str) -> None:
         """Tell the observers how the run ended; the frames' buffers are gone by now."""
-        self._last = (*self._last[:2], [])
+        self._last = (*self._last[:2], ())
         self._send(last=True, ended=status)
 
     def _send(self, *, last: bool = False, **more: object) -> None:
         self._at = monotonic()
-        tick, time, frames = self._last
-        self._publisher.publish(
-            tick, time, frames, lambda: {**self._state(), "tasks": self._tally.read(), **more}, last=last
-        )
+        tick, time, written = self._last
+        writers, frames = [writer for writer, _ in written], [frame for _, frame in written]
+
+        def state() -> Mapping[str, Any]:
+            return {**self._state(), "tasks": self._tally.read(), "writers": writers, **more}
+
+        self._publisher.publish(tick, time, frames, state, last=last)
 
 
 @contextmanager

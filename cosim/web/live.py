@@ -49,7 +49,7 @@ class LiveSource:
         self._run = b""
         self._snapshot: TickSnapshot | None = None
         self._scene: dict[str, Any] = {}
-        self._frames: dict[str, dict[int, Frame]] = {}  # signal -> writer -> its newest frame
+        self._frames: dict[str, dict[str, Frame]] = {}  # signal -> writer -> its newest frame
         self._tables: dict[int, SlotTable] = {}
         self._history = History({})
         self._doubts: list[float] = []  # s, when the emulated links were not what was asked
@@ -92,7 +92,7 @@ class LiveSource:
                 return pack({"serial": 0, "run": "", "time": 0.0, "state": {}, "detail": None}, ([], b""))
             if self._packed[0] != self.serial:
                 self._packed = (self.serial, pack_columns(self._columns()))
-            state = {key: value for key, value in snapshot.state.items() if key != "events"}
+            state = {key: value for key, value in snapshot.state.items() if key not in ("events", "writers")}
             if doubt := self._doubt():
                 state["emulation"] = doubt
             header = {
@@ -180,8 +180,9 @@ class LiveSource:
             self._history = History(self._scene)
             self._followed, self._doubts = {}, []
             self._sampled = (-math.inf, math.nan)
-        for frame in snapshot.frames:
-            self._frames.setdefault(frame.signal, {})[self._writer(frame)] = frame
+        writers = snapshot.state.get("writers") or [""] * len(snapshot.frames)  # the adapters, one per frame
+        for writer, frame in zip(writers, snapshot.frames, strict=False):
+            self._frames.setdefault(frame.signal, {})[writer] = frame
             if frame.table is not None:
                 self._tables[frame.table.first] = frame.table
         at = self._emulation().get("doubtful_at", math.nan)
@@ -217,16 +218,6 @@ class LiveSource:
                 if len(rows) and self._name(number) == name:
                     values[figure, name] = float(frame[column][rows[-1]])
         return values
-
-    def _writer(self, frame: Frame) -> int:
-        """Tells the frames of several writers of a signal from each other: by the fleet that they own."""
-        if frame.table is not None:
-            return frame.table.first
-        writers = sum(frame.signal in adapter["writes"] for adapter in self._scene.get("adapters", ()))
-        if writers < 2 or not len(frame):
-            return -1
-        slot = int(frame.slot[0])
-        return max((f["first"] for f in self._scene["fleets"] if f["first"] <= slot), default=-1)
 
     def _columns(self) -> dict[str, Array]:
         columns: dict[str, Array] = {}

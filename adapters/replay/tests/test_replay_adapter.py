@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from adapters.replay import ADAPTER
+from adapters.replay.check import problems
 from adapters.replay.config import ReplayConfig
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Fleet, Geo, Node, Scene
@@ -285,3 +286,26 @@ def test_nobody_yet_is_an_empty_frame(tmp_path):
     assert (summary["samples"], summary["members"], summary["most_at_once"]) == (1, 1, 1)
     assert math.isclose(summary["first"], 5.0)
     adapter.close()
+
+
+def checked(root, file, geo, **config):
+    scene = adapter_scene(50, geo)
+    block = ReplayConfig.model_validate({"file": str(file), **config})
+    return problems(block, Context("replay", scene, 1.0, 100.0, (1,), str(root), str(root)))
+
+
+def test_a_recording_far_from_the_origin_is_told_with_its_place(tmp_path):
+    file = table(tmp_path / "t.csv", [(0, "a", 63.4170, 10.4082, 40)], "time,id,lat,lon,height")
+    (far,) = checked(tmp_path, file, Geo(47.4, 8.5, 488.0))
+    assert not far.fatal
+    assert "1,781 km" in far.message
+    assert "[63.4170, 10.4082, 40 m]" in far.hint
+    assert not checked(tmp_path, file, Geo(63.4, 10.4, 0.0))
+
+
+def test_a_recording_of_another_time_is_told_with_its_offset(tmp_path):
+    file = table(tmp_path / "t.csv", [(25200, "a", 0, 0), (25300, "a", 1, 0)])
+    (never,) = checked(tmp_path, file, None)
+    assert not never.fatal
+    assert "offset: 25200 s" in never.hint
+    assert not checked(tmp_path, file, None, offset="7 h")

@@ -185,35 +185,37 @@
       }
       pen.stroke(); pen.globalAlpha = 1;
     }
-    const size = tracks.length > 400 ? 2.4 : 4;
+    const size = tracks.length > 400 ? 2.4 : 4, few = data.nodes.length + tracks.length <= 30, labels = [];
     for (const t of tracks) if (shown[t.k]) {
       const at = where(t, bucket);
       if (!at) continue;
       const x = px(at[0]), y = py(at[1]);
       pen.beginPath(); pen.arc(x, y, size, 0, 7); pen.fillStyle = hue[t.k]; pen.fill();
       spots.push([x, y, `${t.id}\n${data.kinds[t.k].name}`]);
+      if (few) labels.push([t.id, x, y]);
     }
-    const names = data.nodes.length <= 30, taken = [];
-    pen.font = "12px " + css("--sans");
     for (const n of data.nodes) if (shown[n.k]) {
       const x = px(n.at[0]), y = py(n.at[1]);
       pen.beginPath(); pen.rect(x - 5, y - 5, 10, 10);
       pen.fillStyle = hue[n.k]; pen.fill(); pen.lineWidth = 1.5; pen.strokeStyle = card; pen.stroke();
-      if (names) {
-        const words = n.id.length > 22 ? n.id.slice(0, 21) + "…" : n.id;
-        const wide = pen.measureText(words).width, left = x <= w && x + 9 + wide > w ? x - 9 - wide : x + 9;
-        const box = [left - 1, y - 7, left + 1 + wide, y + 7];
-        if (taken.some((o) => box[0] < o[2] && box[2] > o[0] && box[1] < o[3] && box[3] > o[1])) { spot(n, x, y); continue; }
+      spots.push([x, y, `${n.id}\n${data.kinds[n.k].name}, ${n.tier}` + (n.r ? `\nserved 95 % within ${length(n.r * data.unit)}` : "")]);
+      if (data.nodes.length <= 30) labels.push([n.id, x, y]);
+    }
+    const taken = labels.map(([, x, y]) => [x - 5, y - 5, x + 5, y + 5]);
+    pen.font = "12px " + css("--sans");
+    for (const [id, x, y] of labels) {
+      const words = id.length > 22 ? id.slice(0, 21) + "…" : id;
+      const wide = pen.measureText(words).width;
+      for (const [left, base] of [[x + 9, y + 4], [x - 9 - wide, y + 4], [x - wide / 2, y + 19], [x - wide / 2, y - 10]]) {
+        const box = [left - 1, base - 11, left + 1 + wide, base + 3];
+        if (x <= w && box[2] > w || taken.some((o) => box[0] < o[2] && box[2] > o[0] && box[1] < o[3] && box[3] > o[1])) continue;
         taken.push(box);
-        pen.lineWidth = 3; pen.strokeStyle = css("--bg"); pen.strokeText(words, left, y + 4); pen.fillStyle = ink; pen.fillText(words, left, y + 4);
+        pen.lineWidth = 3; pen.strokeStyle = css("--bg"); pen.strokeText(words, left, base); pen.fillStyle = ink; pen.fillText(words, left, base);
+        break;
       }
-      spot(n, x, y);
     }
     ruler(w, h, soft);
     $("clock").textContent = clock(now);
-  }
-  function spot(n, x, y) {
-    spots.push([x, y, `${n.id}\n${data.kinds[n.k].name}, ${n.tier}` + (n.r ? `\nserved 95 % within ${length(n.r * data.unit)}` : "")]);
   }
   function where(track, bucket) {
     for (const s of track.stretches) {

@@ -1,7 +1,7 @@
 // Numbers and times as text.
 
 const STEPS = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]];
-const PLAIN = new Set(["", "1", "dB", "dBm", "deg", "1/s", "simulated s per s"]); // units that take no prefix
+const PLAIN = new Set(["", "1", "dB", "dBm", "deg", "/s", "simulated s per s"]); // units that take no prefix
 
 /** `value` with its unit in three or four digits: 4.26 Mbit/s, 97.5 %. */
 export function quantity(value, unit, column = "") {
@@ -9,6 +9,7 @@ export function quantity(value, unit, column = "") {
   if (typeof value !== "number") return String(value === true ? "yes" : value === false ? "no" : value);
   if (unit === "1" && /loss|utilisation|fraction|charge|^cpu$/.test(column)) return `${round(100 * value)} %`;
   if (unit === "1") unit = "";
+  if (unit === "1/s") unit = "/s";
   if (unit === "simulated s per s") unit = "×";
   if (PLAIN.has(unit) || unit === "×" || value === 0) return `${round(value)}${unit ? " " + unit : ""}`;
   if (Math.abs(value) < 1e-12) return `0 ${unit}`; // what arithmetic leaves of zero

@@ -98,6 +98,11 @@ def test_the_best_and_those_with_it():
     assert "| `c` * |" in text
 
 
+def test_a_table_has_no_powers_of_ten():
+    rows = [row("a", seed, 7e3 * seed, 2e3 * seed) for seed in (1, 2, 3)]
+    assert "e+" not in table.markdown(table.compared(rows, [table.Entry("a", "MIT", 0, "x")]))
+
+
 def test_who_is_ahead_does_not_depend_on_the_reference():
     a, b = row("a", 1, 3.0, 5.0), row("b", 1, 4.0, 3.0)
     gaps = {table.score(a, base) - table.score(b, base) for base in (row("r", 1, 1.0, 1.0), row("r", 1, 9.0, 0.2))}

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cosim.report.calibration import gap_table, parameter_table, unexplained, write_calibration
+from cosim.report.calibration import _percent, gap_table, parameter_table, unexplained, write_calibration
 from cosim.report.calibration_charts import courses, distributions, gap_chart, parameter_chart
 from cosim.twin.calibration import Calibration, Estimate, Judgement
 from cosim.twin.fitting.evidence import Evidence, gather, replicate
@@ -224,3 +224,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def test_a_gap_wider_than_the_range_is_a_plain_percentage():
+    assert [_percent(part) for part in (1.249, 0.046, 1e-5)] == ["125 %", "4.6 %", "less than 0.01 %"]

@@ -35,7 +35,7 @@ def test_marks_are_round_in_the_unit_that_they_are_told_in():
         "response time (h)",
     )
     words = [text for _, text in Axis(60.0, 4.3 * 3600.0, 0.0, 240.0, "", "s", log=True).marks()[0]]
-    assert words == ["0.030", "0.10", "0.30", "1", "3"]
+    assert words == ["0.03", "0.1", "0.3", "1", "3"]
 
 
 def test_what_is_counted_has_no_marks_between_whole_numbers():

@@ -24,6 +24,7 @@ PREFIX = {"n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e
         (0.5, "%", "50 %"), (2.4e9, "cycles", "2.40 Gcycles"), (True, "", "yes"), (None, "s", "–"),
         (math.nan, "s", "–"), (math.inf, "s", "∞"), (-math.inf, "s", "−∞"), ("text", "s", "text"),
         (3.0, "EUR", "3 EUR"), (5.25, "1/s", "5.25 /s"),
+        (0.00116, "1/s", "4.18 /h"), (5e-8, "1/J", "0.180 /kWh"), (0.99971, "%", "99.97 %"), (1.0, "%", "100 %"),
     ],
 )  # fmt: skip
 def test_a_quantity_reads_well(value, unit, text):
@@ -64,7 +65,9 @@ def test_shares_are_percentages_by_name_and_range_only():
 
 def test_both_numbers_of_an_interval_have_one_unit():
     assert interval(0.0831, 0.0024, "s") == "83.1 ± 2.4\u00a0ms"
-    assert interval(0.905, 0.0057, "%") == "90.5 ± 0.57\u00a0%"
+    assert interval(0.905, 0.0057, "%") == "90.50 ± 0.57\u00a0%"
+    assert interval(253.12, 0.36, "J") == "253.12 ± 0.36\u00a0J"
+    assert interval(-0.12, 0.034, "pp") == "−12.0 ± 3.4\u00a0pp"
     assert interval(0.0831, math.nan, "s") == "83.1\u00a0ms"
     assert interval(0.168, 1.2e-15, "s") == "168 ± 0\u00a0ms"
 

@@ -37,6 +37,17 @@ def test_tracks_follow_the_recorded_positions(tmp_path):
         assert y == pytest.approx(row["y"], abs=data["unit"])
 
 
+def test_a_drone_is_drawn_where_it_is_and_not_at_home(tmp_path):
+    run = write_run(tmp_path)
+    nodes = pq.read_table(run / "nodes.parquet").to_pandas()
+    nodes[["x", "y"]] = nodes[["x", "y"]].fillna(7.0)
+    nodes.to_parquet(run / "nodes.parquet")
+    with Folder(run) as folder:
+        data = world(folder)
+    assert {spot["id"] for spot in data["nodes"]} == {f"edge-{k}" for k in range(4)}
+    assert {track["id"] for track in data["tracks"]} == {f"veh{k}" for k in range(12)}
+
+
 def test_long_runs_are_thinned(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "POINTS", 100)
     monkeypatch.setattr(module, "TRACKS", 5)

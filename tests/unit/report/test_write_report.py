@@ -155,9 +155,25 @@ def test_sums_of_the_ledgers_stand_below_their_parts(tmp_path):
     assert sum(amounts[:-1]) == amounts[-1] == ledger["tasks"]["created"]
 
 
+def test_the_speed_is_that_of_the_ticks_as_the_command_line_says_it(tmp_path):
+    run = write_run(tmp_path)
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps({**manifest, "wall_seconds": 5.0, "starting_seconds": 3.0}))
+    with Folder(run) as folder:
+        assert dict(trust.facts(folder))["speed"] == "30 × real time"
+
+
+def test_an_adapter_with_nothing_in_its_ledgers_is_left_out_beside_others():
+    idle = {"tasks": {"created": 0, "completed": 0, "in_flight": 0, "failed": {}}}
+    busy = {"tasks": {"created": 2, "completed": 2, "in_flight": 0, "failed": {}}}
+    assert [check.name for check in trust.checks({"live": idle, "continuum": busy})] == ["tasks"]
+    assert [check.name for check in trust.checks({"continuum": idle})] == ["tasks"]
+
+
 def test_carbon_by_node_is_a_column_where_it_is_known():
     ledger = {"energy": {"by_node": {"a": 2.0, "b": 1.0}}, "cost": {"by_node": {"a": 5.0}}}
     assert "CO2" not in trust.ledger_nodes({"one": ledger}).heads
+    assert "Cost" not in trust.ledger_nodes({"one": {"energy": ledger["energy"]}}).heads
     table = trust.ledger_nodes({"one": {**ledger, "carbon": {"grams": 1.25, "by_node": {"a": 1.0, "b": 0.25}}}})
     assert table.heads[-1] == "CO2"
     assert [row[-1].title for row in (*table.rows, table.foot)] == ["1.0", "0.25", "1.25"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import math
@@ -83,6 +84,15 @@ def test_a_part_of_the_response_is_told_of_the_tasks_that_have_it(runs, tmp_path
 def test_metrics_are_strict_json_and_read_back(runs):
     text = (runs[0][0] / "metrics.json").read_text()
     assert json.loads(text, parse_constant=lambda word: pytest.fail(word)) == cosim.load(runs[0][0]).metrics
+
+
+def test_the_row_at_the_start_is_no_part_of_the_utilisation(tmp_path):
+    folder = synthetic.write_run(tmp_path, ticks=10)
+    figures = write_metrics(folder)["figures"]
+    with contextlib.closing(cosim.load(folder)) as run:
+        mean, rows = run.sql("SELECT avg(utilisation), count(*) FROM host WHERE time > 0").fetchall()[0]
+        assert rows < run.sql("SELECT count(*) FROM host").fetchall()[0][0]
+    assert figures["utilisation_mean"]["value"] == pytest.approx(mean)
 
 
 def test_a_run_without_tasks_or_columns_still_has_figures(tmp_path):

@@ -126,6 +126,21 @@ def test_the_newest_frame_scene_and_detail(publisher, source):
     assert source.find("CAR-2") == [[3, "car-2"]]
 
 
+def test_two_adapters_that_write_a_signal_do_not_hide_each_other(publisher, source):
+    publishing = Publishing(publisher, state(1.0))
+    ours, *others = cars(1.0, 3)
+    none = Frame("mobility", 1.0, np.zeros(0, np.int32), {name: np.zeros(0) for name in ours.columns})
+    theirs = Frame("mobility", 1.0, np.zeros(1, np.int32), {name: np.full(1, 7.0) for name in ours.columns})
+    deadline = time.monotonic() + LIMIT
+    while not source.serial:
+        publishing.tick(2, 1.0, [("sumo", ours), ("live", none), ("replay", theirs), *(("sumo", f) for f in others)])
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    header, columns = unpack(source.frame(None, -1))
+    assert sorted(columns["m.node"].tolist()) == [0, 1, 2, 3]
+    assert "writers" not in header["state"]
+
+
 def test_an_ended_run_keeps_its_last_places(publisher, source):
     publish(publisher, source, 4)
     serial, deadline = source.serial, time.monotonic() + LIMIT
