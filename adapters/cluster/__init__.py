@@ -56,8 +56,8 @@ ADAPTER = AdapterKind(
     signals=(CLUSTER, JOB, CIRCUIT),
     compiled="cosim.cluster.warm:compiled",
     check="adapters.cluster.check:problems",
-    heeds=frozenset({"fail"}),
-    strikes=lambda config, node: selects(config.nodes)(node.id, node),
+    acts_on=frozenset({"fail"}),
+    can_fail=lambda config, node: selects(config.nodes)(node.id, node),
     example="""\
 cluster:
   regular: {leaves: 4, down: 8, up: 8, ocs: 2, per_server: 4}

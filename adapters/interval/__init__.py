@@ -8,8 +8,8 @@ ADAPTER = AdapterKind(
     config="adapters.interval.config:IntervalConfig",
     factory="adapters.interval.adapter:IntervalAdapter",
     check="adapters.interval.check:problems",
-    heeds=frozenset({"fail", "workloads"}),
-    strikes=lambda _, node: node.tier != "device" and node.cores > 0,
+    acts_on=frozenset({"fail", "workloads"}),
+    can_fail=lambda _, node: node.tier != "device" and node.cores > 0,
     ports=Ports(reads=(Read("mobility", required=False),), writes=("task", "host")),
     compiled="cosim.peers.interval.warm:compiled",
     example="""\

@@ -8,7 +8,7 @@ ADAPTER = AdapterKind(
     config="adapters.offloading.config:OffloadingConfig",
     factory="adapters.offloading.adapter:OffloadingAdapter",
     check="adapters.offloading.check:problems",
-    heeds=frozenset({"workloads"}),
+    acts_on=frozenset({"workloads"}),
     ports=Ports(writes=("mobility", "task", "host")),
     fleet=True,
     compiled="cosim.peers.offloading.warm:compiled",

@@ -8,7 +8,7 @@ ADAPTER = AdapterKind(
     config="adapters.sumo.config:SumoConfig",
     factory="adapters.sumo.adapter:SumoAdapter",
     check="adapters.sumo.check:problems",
-    heeds=frozenset(),
+    acts_on=frozenset(),
     ports=Ports(writes=("mobility",)),
     origin="simulated",
     # libsumo and sumo are of the same release, and sumo brings the binaries and networks of `package:` paths

@@ -10,7 +10,7 @@ ADAPTER = AdapterKind(
     config="adapters.telemetry.config:TelemetryConfig",
     factory="adapters.telemetry.adapter:TelemetryAdapter",
     check="adapters.telemetry.check:problems",
-    heeds=frozenset(),
+    acts_on=frozenset(),
     services=("metrics",),
     ports=Ports(reads=tuple(Read(signal, required=False) for signal in SIGNALS)),
     example="""\

@@ -158,7 +158,7 @@ class VehicleAdapter:
                 self._fly(until)
             else:
                 self._outside.advance(until, self._fly)
-                self._heed(self._outside.news())
+                self._take_news(self._outside.news())
             moved = np.sqrt((s["x"] - x) ** 2 + (s["y"] - y) ** 2 + (s["z"] - z) ** 2)
             self._travelled += moved
             if self._watch is not None:
@@ -199,7 +199,7 @@ class VehicleAdapter:
             if part is not None:
                 part.close()
 
-    def _heed(self, news: list[tuple[int, float, str]]) -> None:
+    def _take_news(self, news: list[tuple[int, float, str]]) -> None:
         """Autopilots that are not ours: a drone that could not be armed is not engaged."""
         self._news += news
         refused = [row for row, _, event in news if event == "refused"]

@@ -120,7 +120,7 @@ SERVICES = {
 }
 
 
-HEEDED = ("workloads", "links", "fail", "degrade")  # what `AdapterKind.heeds` may name
+ACTED_ON = ("workloads", "links", "fail", "degrade")  # what `AdapterKind.acts_on` may name
 
 
 def services_in(environment: Mapping[str, str]) -> dict[str, str]:
@@ -143,7 +143,7 @@ class Context:
     services: Mapping[str, str] = field(default_factory=dict)  # name -> address or folder, see `service`
     written: tuple[str, ...] = ()  # signals that the adapters of the run write, (): not known
     media: tuple[str, ...] = ()  # of the adapter's kind, see `serves`
-    shared: tuple[str, ...] = ()  # of a check: what other adapters act upon or may, of `AdapterKind.heeds`
+    shared: tuple[str, ...] = ()  # of a check: what other adapters act upon or may, of `AdapterKind.acts_on`
     told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # adapter -> key -> value, as its kind `tells`
 
     def rng(self, *key: int) -> np.random.Generator:
@@ -262,8 +262,8 @@ class AdapterKind:
     events: Mapping[str, str] = field(default_factory=dict)  # `do` of events -> "adapters.lora.keys:Jam", an `EventKey`
     media: tuple[str, ...] = ()  # names by which `cell: {by: ...}` and `radio: {by: ...}` mean this kind
     services: tuple[str, ...] = ()  # of `SERVICES`, those that it is told of
-    heeds: frozenset[str] | None = None  # of workloads, links, fail and degrade what it acts upon; None: not known
-    strikes: Callable[[Any, Node], bool] | None = None  # (configuration, node): whether 'fail' does anything; None: yes
+    acts_on: frozenset[str] | None = None  # of `ACTED_ON` what it acts upon; None: not known
+    can_fail: Callable[[Any, Node], bool] | None = None  # (configuration, node): does 'fail' do anything; None: yes
     tells: tuple[str, ...] = ()  # keys of its configuration, JSON values, that other adapters of the run may know
     batch: str = ""  # "adapters.continuum.batch:prepare": many runs in one process, see `prepare`
     example: str = ""  # YAML block that the contract checker and `cosim new` use

@@ -135,16 +135,16 @@ class _Compiler:
 
     def _shared(self, name: str) -> tuple[str, ...]:
         """What adapters beside this one act upon; of one that does not say so, everything."""
-        from cosim.contract.adapter import HEEDED
+        from cosim.contract.adapter import ACTED_ON
 
-        others = [used.kind.heeds for other, used in self.loaded.adapters.items() if other != name]
-        return tuple(what for what in HEEDED if any(one is None or what in one for one in others))
+        others = [used.kind.acts_on for other, used in self.loaded.adapters.items() if other != name]
+        return tuple(what for what in ACTED_ON if any(one is None or what in one for one in others))
 
     def _makers(self) -> list[str]:
         """The adapters that simulate the tasks of workloads."""
         kinds = {name: used.kind for name, used in self.loaded.adapters.items()}
         return [
-            name for name, kind in kinds.items() if kind.origin == "simulated" and "workloads" in (kind.heeds or ())
+            name for name, kind in kinds.items() if kind.origin == "simulated" and "workloads" in (kind.acts_on or ())
         ]
 
     def plan(self, warned: Sequence[str]) -> Plan:

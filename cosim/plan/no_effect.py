@@ -43,7 +43,7 @@ def without_effect(loaded: Loaded, builder: SceneBuilder) -> Iterator[Problem]:
                 ("workloads", name, "start"), "is not before the end of the run, so it makes no tasks", fatal=False
             )
     yield from _keys_without_effect(loaded)
-    yield from _unheeded(loaded, builder)
+    yield from _acted_on_by_none(loaded, builder)
     yield from _silent(loaded, builder)
     yield from _unused(loaded)
     first: dict[tuple[str, str], int] = {}
@@ -57,37 +57,37 @@ def without_effect(loaded: Loaded, builder: SceneBuilder) -> Iterator[Problem]:
             yield loaded.problem(("links", k), message, "remove one, if one was meant", fatal=False)
 
 
-def _unheeded(loaded: Loaded, builder: SceneBuilder) -> Iterator[Problem]:
+def _acted_on_by_none(loaded: Loaded, builder: SceneBuilder) -> Iterator[Problem]:
     """Warnings: workloads, links and events that no adapter acts upon, as far as all say what they do."""
-    scenario, every = loaded.scenario, [used.kind.heeds for used in loaded.adapters.values()]
+    scenario, every = loaded.scenario, [used.kind.acts_on for used in loaded.adapters.values()]
     known = [one for one in every if one is not None]
-    heeded = frozenset[str]().union(*known)
+    acted_on = frozenset[str]().union(*known)
     if len(known) < len(every):
         return
     found: list[tuple[Keys, str]] = [((part,), part) for part in ("workloads", "links") if getattr(scenario, part)]
     found += [(("events", k, "do"), event.do) for k, event in enumerate(scenario.events) if event.do in BUILT_IN_EVENTS]
     for keys, what in found:
-        if _UNDOES.get(what, what) not in heeded:
+        if _UNDOES.get(what, what) not in acted_on:
             said = f"'do: {what}'" if keys[0] == "events" else f"'{what}'"
             hint = "leave it out, or add one that does, as continuum"
             yield loaded.problem(keys, f"no adapter of the scenario acts upon {said}", hint, fatal=False)
         elif _UNDOES.get(what, what) == "fail":
-            yield from _unstruck(loaded, builder, int(keys[1]))
+            yield from _failing_nothing(loaded, builder, int(keys[1]))
 
 
-def _unstruck(loaded: Loaded, builder: SceneBuilder, k: int) -> Iterator[Problem]:
+def _failing_nothing(loaded: Loaded, builder: SceneBuilder, k: int) -> Iterator[Problem]:
     """A warning of an event that fails or recovers only nodes of which no adapter has any notion."""
     event = loaded.scenario.events[k]
-    heeding = {name: used for name, used in loaded.adapters.items() if "fail" in (used.kind.heeds or ())}
+    acting = {name: used for name, used in loaded.adapters.items() if "fail" in (used.kind.acts_on or ())}
 
-    def struck(node: Node) -> bool:
-        return any(u.kind.strikes is None or u.kind.strikes(u.config, node) for u in heeding.values())
+    def fails(node: Node) -> bool:
+        return any(u.kind.can_fail is None or u.kind.can_fail(u.config, node) for u in acting.values())
 
     nodes = builder.nodes
     named = [nodes[part.first] for part in builder.slots(event.node or ()) if part.first < len(nodes)]
-    if named and not any(struck(node) for node in named):
-        there = ", ".join([node.id for node in nodes if struck(node)][:8])
-        text = f"'do: {event.do}' at '{named[0].id}' does nothing: {' and '.join(heeding)} has no such node to fail"
+    if named and not any(fails(node) for node in named):
+        there = ", ".join([node.id for node in nodes if fails(node)][:8])
+        text = f"'do: {event.do}' at '{named[0].id}' does nothing: {' and '.join(acting)} has no such node to fail"
         hint = f"name one of {there}" if there else "leave it out"
         yield loaded.problem(("events", k, "node"), text, hint, fatal=False)
 
