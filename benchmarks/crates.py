@@ -80,6 +80,7 @@ TABLES: dict[str, DocsTable] = {
     "twin-edge": DocsTable("twin-edge.md", "twin --job edge --data {data}", "data"),
     "twin-5g": DocsTable("twin-jobs.md", "twin --job 5g --data {data}", "data"),
     "twin-misfit": DocsTable("twin-jobs.md", "twin --job misfit"),
+    "twin-noise": DocsTable("twin-jobs.md", "twin --job noise --data {data}", "data"),
     "twin-power": DocsTable("twin-jobs.md", "twin --job power --data {data}", "data"),
     "twin-recovery": DocsTable("twin-jobs.md", "twin --job recovery"),
     "twin-service": DocsTable("twin-jobs.md", "twin --job service --data {data}", "data"),

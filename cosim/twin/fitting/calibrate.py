@@ -428,12 +428,13 @@ class _Session:
                 told += found.unexplained
                 levels += found.levels if part == "fit" else ()
                 self.runs.count += count
-        self.figures["unexplained"] = float(len(told))
-        self.warnings += [str(one) for one in told[:_TOLD]]
+        words = [one for one in told if not one.slight]
+        self.figures["unexplained"] = float(len(words))
+        self.warnings += [str(one) for one in words[:_TOLD]]
         # Of tasks in another order nothing follows for the law of their values.
         of_values = [one for one in told if one.part == "fit" and one.remedy != ORDERLY]
         worst = max((abs(one.deviations) for one in of_values), default=0.0)
-        if of_law := [one for one in of_values if one.remedy in (LAW, MODES)]:
+        if of_law := [one for one in of_values if one.remedy in (LAW, MODES) and not one.slight]:
             self.figures["law_unexplained"] = float(len(of_law))
         off = math.sqrt(math.fsum(x * x for x in levels) / len(levels)) if levels else 1.0
         counts = [
@@ -441,9 +442,9 @@ class _Session:
             for one in told
             if one.part == "fit" and one.remedy == LAW
         ]
-        self._widen(worst, off if off > _OFF else 1.0, _BENT * math.sqrt(max(counts, default=0)))
+        self._widen(worst, off if off > _OFF else 1.0, _BENT * math.sqrt(max(counts, default=0)), quiet=not words)
 
-    def _widen(self, worst: float, off: float, bent: float) -> None:
+    def _widen(self, worst: float, off: float, bent: float, *, quiet: bool) -> None:
         """Make intervals wider under a model that cannot make the data (Birge 1932), as far as they are not already.
 
         `worst` is by how many deviations a figure of the data is out of reach, 0 when none is told; `off` by
@@ -451,7 +452,8 @@ class _Session:
         values of a wrong model are bent to its data; what values mean is another matter. So the draws become
         wider by the misfit itself, at most `_WIDEST` times, intervals `_WRONG` times or more. Another law bends
         values by a share of how far the data spread, which does not become less with their number n as an interval
-        does, with the root of n: `bent` is this root times `_BENT`, 0 where the law fits.
+        does, with the root of n: `bent` is this root times `_BENT`, 0 where the law fits. With `quiet` nothing is
+        said: the misfit is too small for a reader, and values are bent by it all the same.
         """
         already = self.figures.get("widened", 1.0)
         of_draws = max(1.0, min(max(worst / 3.0, off), _WIDEST) / already)
@@ -473,8 +475,8 @@ class _Session:
             units = self.space.units(self.draws)
             self.draws = self.space.values(np.clip(self.best + of_draws * (units - self.best), 0.0, 1.0))
         self.figures["widened"] = factor * already
-        if worst or off > _FAR_OFF:
-            why = "the model lacks a cause" if worst else "measured means lie beside the predicted ones"
+        if (worst and not quiet) or off > _FAR_OFF:
+            why = "the model lacks a cause" if worst and not quiet else "measured means lie beside the predicted ones"
             self.warnings.append(f"as {why}, intervals are {factor:.2g} times as wide")
 
     def answer(self) -> Calibration:

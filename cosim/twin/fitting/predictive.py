@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -207,6 +207,7 @@ class Unexplained:
     deviations: float
     remedy: str
     part: str = ""
+    slight: bool = False  # the law of the values is right enough: no matter to a reader, but values are bent by it
 
     def __str__(self) -> str:
         where = f"'{self.signal}'{f' ({self.part})' if self.part else ''}"
@@ -279,7 +280,7 @@ def _of(
     }
     found = _far_off(name, part, _Figures(remedies, real, made, draws, groups), signals)
     if any(one.remedy in _OF_LAW for one in found) and _apart(values, rows) < _MATTERS:
-        found = [one for one in found if one.remedy not in _OF_LAW]
+        found = [replace(one, slight=True) if one.remedy in _OF_LAW else one for one in found]
     return found
 
 

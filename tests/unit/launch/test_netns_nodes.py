@@ -193,6 +193,8 @@ def test_what_dead_runs_leave_is_found_and_cleared(world):
     ended.kill()
     ended.wait()
     left = subprocess.Popen(["sleep", "100"], env={remains.VARIABLE: run})
+    while left.pid not in remains.members(run):  # its environment is there a moment after it has started
+        time.sleep(0.01)
     assert remains.dead() == [run]
     remains.clear(run)
     assert left.wait() == -signal.SIGKILL
