@@ -63,8 +63,7 @@ def _close(s: Record, i: int, status: int, now: float) -> None:
         memory.node(s.nodes, t.host).completed += 1
         if t.phase == DOWN:
             add(s, OUTPUT_DELIVERED, t.output)
-            if t.host != t.device:
-                memory.node(s.nodes, t.host).outputs += t.output
+            memory.node(s.nodes, t.host).outputs += t.output
     elif t.phase == DOWN:
         add(s, OUTPUT_DROPPED, t.output)
     elif t.phase == NEW or t.phase == UP:

@@ -113,8 +113,7 @@ def _admit(s: Record, i: int, now: float) -> None:
         end(s, i, NODE_FAILED, now)
         return
     j = processor(t.host)
-    if now > t.assigned:  # else it was here already: nothing has come in
-        node.inputs += load(s, t)
+    node.inputs += load(s, t)
     if t.phase == MOVE:
         add(s, STATE_DELIVERED, load(s, t))
     else:

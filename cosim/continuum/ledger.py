@@ -49,7 +49,7 @@ class Meters:
     power: Floats  # (n,) W now
     completed: NDArray[np.int64]  # (n,) tasks completed with this node as host
     up: NDArray[np.bool_]  # (n,)
-    transferred: Floats  # (n,) B of inputs and outputs that came to it, and from it to their device, as host
+    transferred: Floats  # (n,) B of inputs got and of outputs that reached their device, as host
     uploads: NDArray[np.int64]  # (n,) transfers under way over the air
     downloads: NDArray[np.int64]
     sent: Floats  # (n,) B over the air, of unfinished transfers too

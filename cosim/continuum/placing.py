@@ -43,7 +43,7 @@ def _gather(s: Record, i: int, now: float) -> None:
             continue
         c = new_row(s, t.device)
         carrier = memory.task(s.tasks, c)
-        carrier.created, carrier.assigned, carrier.deadline, carrier.chance = now, now, t.deadline, 0.0
+        carrier.created, carrier.deadline, carrier.chance = now, t.deadline, 0.0
         carrier.uploaded = carrier.started = carrier.computed = math.nan
         carrier.input, carrier.output = stage_output(s, t.job, before), 0.0
         carrier.work = carrier.rest = 0.0

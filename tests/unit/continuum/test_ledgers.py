@@ -1,15 +1,13 @@
 """The books close, whatever happens to the system."""
 
-from dataclasses import replace
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.continuum import Engine, Kind, Stage, Stream
+from cosim.continuum import Engine, Stream
 from cosim.continuum.layout import COMPLETED, DOWN, FREE, RUN, STATUSES
 from tests.unit.continuum.happenings import KINDS, in_two_ways, steps, world
-from tests.unit.continuum.worlds import CLOCK, exponential, fixed, system
+from tests.unit.continuum.worlds import CLOCK, exponential, system
 
 
 def check(engine, ended):
@@ -63,19 +61,3 @@ def test_joules_and_costs_are_what_was_done():
     np.testing.assert_allclose(books.energy[0], 50.0 * 100.0 + 40.0 * busy / 4, rtol=1e-9)
     np.testing.assert_allclose(books.cost_transfer[0], 1e-5 * (sent + received), rtol=1e-9)
     assert books.tally[0, 1] == 0
-
-
-def test_nobody_pays_for_the_transfer_of_what_stays_where_it_is():
-    priced = Kind(cores=2, clock=CLOCK, price_transfer=1e-5)
-    stages = (Stage(fixed(CLOCK / 10), fixed(3e4)), Stage(fixed(CLOCK / 10), fixed(2e4), after=(0,)))
-    chain = Stream(rate=1.0, work=fixed(0.0), input=fixed(1e4), graph=(*stages, Stage(fixed(1.0), fixed(5e3), (0, 1))))
-    plain = Stream(rate=1.0, work=fixed(CLOCK / 10), input=fixed(1e4), output=fixed(5e3))
-    for load in (plain, chain):
-        made = system(["edge", "device"], [priced, priced], [replace(load, stop=50.0)], [(1, 0)], [(0, 1, 1e8, 0.0)])
-        for scheduler, size in ((3, 0.0), (0, 1.5e4)):  # local, nearest
-            engine = Engine(made, 5, scheduler)
-            engine.advance(100.0)
-            books = engine.ledger()
-            done = books.tally[0, 2]
-            assert done == books.tally[0, 0] > 20
-            np.testing.assert_allclose(books.cost_transfer, [1e-5 * size * done, 0.0], rtol=1e-12)
