@@ -78,7 +78,7 @@ def takes(called: Callable[..., Any], arguments: int) -> bool:
 
 def _reason(error: BaseException, module: str) -> str:
     """Why an import failed, and in which line of which file."""
-    if isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]:
+    if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
         return f"there is no module '{error.name}' beside the scenario file, installed, or on PYTHONPATH"
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}: {error.msg}"

@@ -490,7 +490,7 @@ def test_another_adapter_is_refused(tmp_path):
     [
         ("no-such-adapter", SetupError, "there is no adapter 'no-such-adapter'"),
         ("tests.chaos.misbehaving:NOT_A_KIND", SetupError, "is a str, not an AdapterKind"),
-        ("tests.chaos.no_such_module:ADAPTER", SetupError, "No module named .*it must lie beside the scenario file"),
+        ("tests.chaos.no_such_module:ADAPTER", SetupError, "there is no module .*beside the scenario file"),
         (VICTIM, AdapterError, "Extra inputs are not permitted"),
     ],
 )

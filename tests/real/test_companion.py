@@ -133,4 +133,5 @@ def test_neither_death_of_agent_nor_of_autopilot_ends_the_flight_or_the_tasks(tm
     assert follow.summary(run.folder, "vehicle")["absences"] == {"uav": 2}  # not noticed: the death of the agent
     assert ledger_faults(follow.summary(run.folder, "live")) == []
     expected, end = follow.simulated(scenario, tmp_path / "simulated"), follow.reached(run.folder)
-    assert max(follow.apart(expected, run.folder, until=end).values()) < follow.NEAR
+    # Each of the two programs that were started again may hold the flight up for a moment, on a busy machine a second.
+    assert max(follow.apart(expected, run.folder, until=end).values()) < 3.0 * follow.NEAR
