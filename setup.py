@@ -44,7 +44,7 @@ class BuildWithScenarios(build_py):
         settings = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
         self.announce("compiling for the first runs; this takes about a minute", level=2)
         script = Path(__file__).resolve().parent / "packaging" / "precompile.py"
-        done = subprocess.run([sys.executable, str(script)], cwd=built, env=settings, check=False)
+        done = subprocess.run([sys.executable, str(script), "--into-package"], cwd=built, env=settings, check=False)
         if done.returncode:
             shutil.rmtree(built / "cosim" / "precompiled", ignore_errors=True)
             self.warn("no machine code is built in; the first run will compile")

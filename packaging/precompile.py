@@ -1,27 +1,33 @@
-"""Compile what adapters need into the package that is imported: `python packaging/precompile.py`.
+"""Compile ahead of the first runs.
 
-Building a wheel does this, and so does `make` after it has installed a checkout; it takes about a minute on two cores.
-The machine code is used as long as it was made of the same sources, by the same numba and for the same kind of
-processor (see `cosim.compiling`).
+    python packaging/precompile.py [ADAPTER ...]      what these adapters need, without names what all need
+    python packaging/precompile.py --into-package     all, into the package that is imported, as for a wheel
+
+Code that has been compiled is not compiled again: it is used as long as it was made of the same sources, by the same
+numba and for the same kind of processor (see `cosim.compiling`).
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from time import monotonic
 
 PROCESSES = 4  # at most; each takes half a GB
 
 
-def _compile(name: str) -> None:
-    """Have what the adapter `name` needs compiled into the folder COSIM_CACHE."""
-    from cosim.results.compiled import compile_first
+def _adapter(name: str) -> None:
+    """What two steps of the adapter's own example need."""
+    from cosim.contract.registry import adapter_kind
+    from cosim.testing import rehearse
 
-    compile_first([name], lambda text: print(text, flush=True))
+    rehearse(adapter_kind(name))
 
 
 def _camera() -> None:
@@ -131,37 +137,53 @@ workloads:
 """
 
 
-def precompile(folder: Path) -> int:
-    """Fill `cosim.compiling.PRECOMPILED` anew, compiling into the empty `folder`; the number of entry points."""
-    os.environ["COSIM_CACHE"] = str(folder)
-    for name in ("NUMBA_CACHE_DIR", "NUMBA_DISABLE_JIT"):
-        os.environ.pop(name, None)
+PARTS = (_machines, _camera, _gpus, _requests, _vehicular, _outputs, _air, _environments)
+
+
+def precompile(names: list[str]) -> None:
+    """Compile what is not compiled yet and the adapters `names`, or all adapters and the other parts, need."""
     from cosim.bus import scan
-    from cosim.compiling import PRECOMPILED
     from cosim.contract.registry import list_adapters
     from cosim.results.compiled import uncompiled
 
-    shutil.rmtree(PRECOMPILED, ignore_errors=True)
     scan.compile_all()
-    here = uncompiled(one.name for one in list_adapters() if one.kind)
-    with ProcessPoolExecutor(min(PROCESSES, os.cpu_count() or 1)) as pool:
-        jobs = [pool.submit(_compile, name) for name in here]
-        jobs += [pool.submit(part) for part in (_machines, _camera, _gpus, _requests, _vehicular, _outputs, _air)]
-        jobs.append(pool.submit(_environments))
+    parts: tuple[Callable[[], None], ...] = () if names else PARTS
+    cold = uncompiled(names or [one.name for one in list_adapters() if one.kind])
+    with ProcessPoolExecutor(min(PROCESSES, len(os.sched_getaffinity(0)))) as pool:
+        jobs = [pool.submit(_adapter, name) for name in cold] + [pool.submit(part) for part in parts]
         for job in jobs:
             job.result()
-    PRECOMPILED.mkdir()
-    made = [file for file in folder.rglob("*") if file.suffix in (".nbi", ".nbc")]
-    for file in made:
-        shutil.copyfile(file, PRECOMPILED / file.name)
-    return sum(file.suffix == ".nbi" for file in made)
+
+
+def into_package() -> None:
+    """Fill `cosim.compiling.PRECOMPILED` anew."""
+    for name in ("NUMBA_CACHE_DIR", "NUMBA_DISABLE_JIT"):
+        os.environ.pop(name, None)
+    from cosim.compiling import PRECOMPILED
+
+    shutil.rmtree(PRECOMPILED, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="cosim-precompile-") as folder:
+        os.environ["COSIM_CACHE"] = folder
+        precompile([])
+        made = [file for file in Path(folder).rglob("*") if file.suffix in (".nbi", ".nbc")]
+        PRECOMPILED.mkdir()
+        for file in made:
+            shutil.copyfile(file, PRECOMPILED / file.name)
+    count = sum(file.suffix == ".nbi" for file in made)
+    print(f"{count} compiled functions are part of this installation")
+    if not count:
+        sys.exit(1)
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="cosim-precompile-") as folder:
-        count = precompile(Path(folder))
-    print(f"{count} compiled functions are part of this installation")
-    sys.exit(0 if count else 1)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("adapters", nargs="*", metavar="ADAPTER")
+    parser.add_argument("--into-package", action="store_true")
+    given = parser.parse_args()
+    begun = monotonic()
+    print("compiling", " and ".join(given.adapters) or "what adapters need", flush=True)
+    into_package() if given.into_package else precompile(given.adapters)
+    print(f"compiled in {monotonic() - begun:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
