@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 # What a run needs, and what tests and development need besides.
 RUN    := $(VENV)/.installed-run
 DEV    := $(VENV)/.installed-dev
+# Bytecode of what is imported is made when it is imported first; making it of everything takes as long as the rest.
+PIP    := PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --no-compile --disable-pip-version-check
 # One more than two cores have: tests wait for namespaces, sockets and processes half of the time.
 JOBS   ?= 3
 # Linear algebra in threads of its own fights with the tests beside it, at fifty times the cost for small systems.
@@ -66,19 +68,23 @@ schema: $(DEV)  ## Write the JSON schema that editors use
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "continuum-cosim needs Python 3.11 or newer; say which: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
+
+# Machine code is made of the package's own needs, while pip fetches and unpacks the rest; $(1): adapters, none: all.
+define install
+	@echo "installing into $(VENV); this takes a minute"
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' > $(VENV)/core.txt
+	$(PIP) --requirement $(VENV)/core.txt
+	@PYTHONPATH=. $(BIN)/python packaging/precompile.py $(1) & compiling=$$!; \
+	$(PIP) --editable '.[$(2)]' && wait $$compiling
+	touch $@
+endef
 
 $(RUN): pyproject.toml | $(VENV)/bin/python
-	@echo "installing into $(VENV); this takes a minute or two"
-	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --editable '.[sumo,tables,vehicles,web]'
-	$(BIN)/python packaging/precompile.py
-	touch $@
+	$(call install,radio continuum,sumo)
 
 $(DEV): pyproject.toml | $(VENV)/bin/python
-	@echo "installing into $(VENV); this takes some minutes"
-	PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --editable '.[dev]'
-	$(BIN)/python packaging/precompile.py
-	touch $@ $(RUN)
+	$(call install,,dev)
+	touch $(RUN)
 
 clean:
 	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache
