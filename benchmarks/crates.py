@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.measure import Table, parser, print_result
+from cosim.contract.extras import how_to_install
 from cosim.results.crate import LOCK, lock
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -148,7 +149,7 @@ def make(name: str, out: Path, data: Path | None, more: list[str]) -> Path:
     try:
         from rocrate.rocrate import ROCrate
     except ImportError:
-        raise CrateError("needs rocrate: pip install 'continuum-cosim[publish]'") from None
+        raise CrateError(f"needs rocrate: {how_to_install('publish')}") from None
     table, folder = TABLES[name], out / f"{name}-crate"
     if folder.exists():
         raise CrateError(f"{folder} is there already; remove it, or name another folder with --out")
@@ -188,7 +189,7 @@ def _readme(said: dict[str, Any], again: str) -> str:
     return (
         f"# Table `{said['table']}` of docs/{said['page']}\n\n"
         f"Figures: `{RESULT}`, made by `{said['command']} --json`. Versions: `{LOCK}`. Digests of data: `{RUN}`.\n\n"
-        f"In a checkout of continuum-cosim {version('continuum-cosim')}, this makes it again and compares:\n\n"
+        f"In an installed checkout of continuum-cosim {version('continuum-cosim')}, this repeats it and compares:\n\n"
         f"    pip install -r {LOCK}\n    {again}\n"
     )
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import Problem
+from cosim.contract.extras import how_to_install
 from cosim.contract.hints import nearest
 from cosim.contract.signals import CATALOGUE
 from cosim.contract.trust import Trusted
@@ -72,7 +73,7 @@ def problems(config: MlsysopsConfig | None, chosen: bool, context: Context) -> I
             yield Problem("policy files have no effect: another scheduler is chosen", at, hint=hint, fatal=False)
         return
     if importlib.util.find_spec("pandas") is None:
-        yield Problem("policies get telemetry by pandas", at, hint="pip install 'continuum-cosim[tables]'")
+        yield Problem("policies get telemetry by pandas", at, hint=how_to_install("tables"))
         return
     if len(context.scene.workloads) > MOST_LOADS:
         text = f"policy files place at most {MOST_LOADS} workloads, not {len(context.scene.workloads)}"

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from adapters.replay.flight import Flight, at
+from cosim.contract.extras import how_to_install
 from cosim.contract.signals import VEHICLE_MODE
 
-NEEDED = "it needs pymavlink: pip install 'continuum-cosim[vehicles]'"
 _TELEMETRY = ("GLOBAL_POSITION_INT", "ATTITUDE", "SYS_STATUS", "HEARTBEAT")
 _DATAFLASH = ("POS", "GPS", "ATT", "BAT", "CURR")
 _STATION, _ARMED = 6, 128  # MAV_TYPE_GCS, MAV_MODE_FLAG_SAFETY_ARMED
@@ -45,7 +45,7 @@ def read_mavlink(path: Path, most: int) -> list[Flight]:
     try:
         mavutil: Any = import_module("pymavlink.mavutil")
     except ImportError as error:
-        raise ValueError(NEEDED) from error
+        raise ValueError(f"it needs pymavlink: {how_to_install('vehicles')}") from error
     name, flash = path.name.partition(".")[0], path.suffix.lower() == ".bin"
     tables: dict[int, _Table] = defaultdict(_Table)
     try:

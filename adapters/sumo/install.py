@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cosim.contract.environment import inherited, variable
 from cosim.contract.errors import Problem, ScenarioError, SetupError
+from cosim.contract.extras import how_to_install
 
 PREFIX = "package:"
 
@@ -35,7 +36,7 @@ def package_file(text: str) -> Path:
 
 
 def _install(module: str) -> str:
-    extra = "pip install 'continuum-cosim[sumo]'"
+    extra = how_to_install("sumo")
     return f"another release may have it: {extra} --upgrade" if module == "sumo" else f"is it installed? {extra}"
 
 
@@ -64,7 +65,7 @@ def binary(name: str) -> Path:
                 return candidate
     found = shutil.which(name)
     if found is None:
-        raise SetupError(f"the program '{name}' of SUMO is not installed: pip install 'continuum-cosim[sumo]'")
+        raise SetupError(f"the program '{name}' of SUMO is not installed: {how_to_install('sumo')}")
     return Path(found)
 
 

@@ -16,6 +16,7 @@ from typing import Literal
 import typer
 
 from cosim.cli.console import Json, beside, emit, errors
+from cosim.contract.extras import pip
 
 _MARK = {"ok": "ok  ", "optional": "-   ", "bad": "BAD "}
 _ANSWER = 10.0  # s for the container engine to say something
@@ -64,7 +65,7 @@ def _core() -> list[Finding]:
         try:
             findings.append(Finding(name, "ok", version(name)))
         except PackageNotFoundError:
-            findings.append(Finding(name, "bad", f"missing: pip install '{line.strip()}'"))
+            findings.append(Finding(name, "bad", f"missing: {pip(line.strip())}"))
     return findings
 
 

@@ -13,6 +13,7 @@ import typer
 
 from cosim.cli.console import errors, note
 from cosim.contract.errors import Problem, ScenarioError, SetupError
+from cosim.contract.extras import how_to_install
 
 if TYPE_CHECKING:
     from cosim.web.candidates import Candidates
@@ -54,7 +55,7 @@ def view(
     with errors():
         for module in ("fastapi", "uvicorn", "websockets"):
             if importlib.util.find_spec(module) is None:
-                raise SetupError(f"module '{module}' is not installed: pip install 'continuum-cosim[web]'")
+                raise SetupError(f"module '{module}' is not installed: {how_to_install('web')}")
         from cosim.web.app import make_app
         from cosim.web.serve import bind, serve
 

@@ -30,6 +30,7 @@ from cosim.contract import units
 from cosim.contract.block import EventKey, NodeKey
 from cosim.contract.entities import Event, Node, Scene
 from cosim.contract.errors import Problem, ProtocolError
+from cosim.contract.extras import how_to_install
 from cosim.contract.node_keys import Cost
 from cosim.contract.seeds import stream
 from cosim.contract.signals import Signal
@@ -105,7 +106,7 @@ class Requirement:
         """Why the requirement is not met and what to do, or ""."""
         if importlib.util.find_spec(self.module) is not None:
             return ""
-        return f"module '{self.module}' is not installed: pip install 'continuum-cosim[{self.extra}]'"
+        return f"module '{self.module}' is not installed: {how_to_install(self.extra)}"
 
 
 # What may be started for a run, and the variable by which a compose file or `cosim run --nodes netns` names it.

@@ -103,6 +103,6 @@ def list_adapters() -> list[AdapterListing]:
         except SetupError as error:
             listings.append(AdapterListing(name, None, str(error)))
         else:
-            missing = "; ".join(filter(None, (requirement.missing() for requirement in kind.requires)))
+            missing = "; ".join({one.extra: text for one in kind.requires if (text := one.missing())}.values())
             listings.append(AdapterListing(name, kind, missing))
     return listings

@@ -5,7 +5,7 @@
     detector.save("detector.npz")
     judge(Detector.load("detector.npz"), "data/jamming")
 
-Training needs scikit-learn (`pip install 'continuum-cosim[learn]'`); a saved detector does not.
+Training needs scikit-learn (extra `learn`); a saved detector does not.
 """
 
 from cosim.detect.detector import Detector

@@ -23,13 +23,15 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from cosim.contract.extras import how_to_install
+
 try:
     import gymnasium
 except ModuleNotFoundError as error:
     if error.name != "gymnasium":
         raise
     raise ModuleNotFoundError(
-        "learning environments need gymnasium: pip install 'continuum-cosim[learn]'", name="gymnasium"
+        f"learning environments need gymnasium: {how_to_install('learn')}", name="gymnasium"
     ) from None
 
 if TYPE_CHECKING:
@@ -66,6 +68,6 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands fo
             if error.name != "pettingzoo":
                 raise
             raise ModuleNotFoundError(
-                f"{name} needs pettingzoo: pip install 'continuum-cosim[learn]'", name="pettingzoo"
+                f"{name} needs pettingzoo: {how_to_install('learn')}", name="pettingzoo"
             ) from None
     raise AttributeError(f"module 'cosim.envs' has no attribute '{name}'")

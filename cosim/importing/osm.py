@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem, ScenarioError, SetupError
+from cosim.contract.extras import how_to_install
 from cosim.contract.geo import LocalFrame
 from cosim.importing.imported import Imported, Notice
 from cosim.importing.stations import StationSite, lines, positions, read_stations
@@ -252,7 +253,7 @@ def _program() -> str:
     except ImportError:
         found = shutil.which("netconvert")
     if found is None:
-        raise SetupError("SUMO's netconvert is not installed: pip install 'continuum-cosim[sumo]'")
+        raise SetupError(f"SUMO's netconvert is not installed: {how_to_install('sumo')}")
     return found
 
 

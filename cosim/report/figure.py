@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cosim.contract.errors import SetupError
+from cosim.contract.extras import how_to_install
 from cosim.report.text import label
 from cosim.results.compare import paired, welch
 from cosim.results.student import interval
@@ -204,7 +205,7 @@ def _draw(found: Sequence[Point], files: Sequence[Path], x: str, y: str, by: str
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
-        raise SetupError("module 'matplotlib' is not installed: pip install 'continuum-cosim[plot]'") from None
+        raise SetupError(f"module 'matplotlib' is not installed: {how_to_install('plot')}") from None
     mpl.rcParams.update({"svg.hashsalt": "cosim", "pdf.fonttype": 42, "font.size": 9})
     figure = Figure(figsize=(4.2, 2.8), layout="constrained")
     axes = figure.add_subplot()

@@ -1,9 +1,8 @@
 """A sweep on a Ray cluster.
 
-Every node needs the same Python, this package with its dependencies and Ray
-(`pip install 'continuum-cosim[ray]'`, the same versions as here), and what the scenario's adapters
-need (SUMO, for example). Nothing else has to be shared: the scenario's folder travels to the nodes
-through Ray's object store, and run folders travel back the same way.
+Every node needs the same Python, this package with its dependencies and Ray (extra `ray`), all in the same
+versions as here, and what the scenario's adapters need (SUMO, for example). Nothing else has to be shared:
+the scenario's folder travels to the nodes through Ray's object store, and run folders travel back the same way.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from typing import Any, TypeVar
 
 from cosim import version
 from cosim.contract.errors import SetupError
+from cosim.contract.extras import how_to_install
 from cosim.results.executor import JobResult, LocalExecutor, Task, failed
 from cosim.results.forkserver import task_from
 
@@ -40,7 +40,7 @@ class RayExecutor:
         try:
             import ray
         except ImportError as error:
-            raise SetupError("Ray is not installed: pip install 'continuum-cosim[ray]'") from error
+            raise SetupError(f"Ray is not installed: {how_to_install('ray')}") from error
         self._ray = ray
         self._workers = workers
         _reach(address)

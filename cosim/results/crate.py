@@ -28,6 +28,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from cosim.contract.errors import ScenarioError, SetupError
+from cosim.contract.extras import how_to_install
 from cosim.contract.trust import path_in
 from cosim.plan.compile import compile_plan
 from cosim.results.compare import exact, run_folders_of
@@ -79,7 +80,7 @@ def publish(
     try:
         from rocrate.rocrate import ROCrate
     except ImportError:
-        raise SetupError("module 'rocrate' is not installed: pip install 'continuum-cosim[publish]'") from None
+        raise SetupError(f"module 'rocrate' is not installed: {how_to_install('publish')}") from None
     folder = folder.resolve()
     runs = [RunFolder.open(path) for path in run_folders_of([folder])]
     for run in runs:
@@ -446,6 +447,7 @@ def _workflow(folder: Path) -> Path:
 def _readme(name: str, runs: int) -> str:
     return (
         f"# {name}\n\n{runs} simulation run{'s' if runs > 1 else ''} with the scenario, its data and the results, as a"
-        " Workflow Run RO-Crate (`ro-crate-metadata.json`).\n\nTo make everything again and compare it bit by bit, in"
+        " Workflow Run RO-Crate (`ro-crate-metadata.json`).\n\nTo make everything again and compare it bit by bit,"
+        f" install continuum-cosim in the version that {LOCK} names, from its wheel or a checkout. Then, in"
         f" this folder:\n\n    pip install -r {LOCK}\n    cosim rerun .\n"
     )

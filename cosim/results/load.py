@@ -24,6 +24,7 @@ import duckdb
 import pyarrow as pa
 
 from cosim.contract.errors import CosimError, SetupError
+from cosim.contract.extras import how_to_install
 from cosim.results.arrays import texts
 from cosim.results.convert import assemble, read_members, read_plan, read_stream, stream_files, survey
 from cosim.results.events import JOURNAL, events_table, nodes_table
@@ -175,7 +176,7 @@ class Runs(_Tables):
     def figures(self) -> pd.DataFrame:
         """Parameters and figures, a row per run, as a pandas data frame; `table("figures")` needs no pandas."""
         if importlib.util.find_spec("pandas") is None:
-            raise SetupError("module 'pandas' is not installed: pip install 'continuum-cosim[tables]'")
+            raise SetupError(f"module 'pandas' is not installed: {how_to_install('tables')}")
         return self.table("figures").df()
 
     def unit(self, figure: str) -> str:

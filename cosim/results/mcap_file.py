@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosim.contract.errors import SetupError
+from cosim.contract.extras import how_to_install
 from cosim.contract.geo import LocalFrame
 from cosim.contract.signals import CATALOGUE
 from cosim.results.load import Run
@@ -58,7 +59,7 @@ def write_mcap(run: Run, out: Path, *, force: bool = False) -> McapFile:
     try:
         from mcap.writer import Writer
     except ImportError:
-        raise SetupError("module 'mcap' is not installed: pip install 'continuum-cosim[mcap]'") from None
+        raise SetupError(f"module 'mcap' is not installed: {how_to_install('mcap')}") from None
     if out.exists() and not force:
         raise SetupError(f"{out} is there already; name another file with --out, or replace it with --force")
     if not out.parent.is_dir():

@@ -6,6 +6,8 @@ import fnmatch
 import importlib.util
 from collections.abc import Sequence
 
+from cosim.contract.extras import how_to_install
+
 MOST = 1024  # endpoints
 LISTEN = "COSIM_METRICS"  # variable, HOST:PORT: where endpoints are when the scenario does not say
 
@@ -30,5 +32,5 @@ def lacking(url: str) -> str:
         except ModuleNotFoundError:  # nor what it is a part of
             there = False
         if not there:
-            return f"module '{name}' is not installed: pip install 'continuum-cosim[otlp]'"
+            return f"module '{name}' is not installed: {how_to_install('otlp')}"
     return ""

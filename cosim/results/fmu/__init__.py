@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from cosim.contract.errors import SetupError
+from cosim.contract.extras import how_to_install
 from cosim.plan.catalogue import signals_of
 from cosim.plan.compile import compile_plan
 from cosim.plan.plan import Plan
@@ -64,7 +65,7 @@ def write_fmu(
     try:
         from pythonfmu3 import FmuBuilder
     except ImportError:
-        raise SetupError("module 'pythonfmu3' is not installed: pip install 'continuum-cosim[fmi]'") from None
+        raise SetupError(f"module 'pythonfmu3' is not installed: {how_to_install('fmi')}") from None
     if out.exists() and not force:
         raise SetupError(f"{out} is there already; name another file with --out, or replace it with --force")
     if not out.parent.is_dir():

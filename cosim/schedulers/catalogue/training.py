@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from cosim.contract.extras import how_to_install
 from cosim.schedulers.catalogue.experience import Tried, collect
 from cosim.schedulers.catalogue.features import Features
 from cosim.schedulers.catalogue.networks import SPREADS, Surrogate, surrogate_weights
@@ -26,7 +27,7 @@ def library() -> Any:  # noqa: ANN401 - a module that need not be there
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise ModuleNotFoundError("training needs torch: pip install 'continuum-cosim[learn]'", name="torch") from None
+        raise ModuleNotFoundError(f"training needs torch: {how_to_install('learn')}", name="torch") from None
     return torch
 
 

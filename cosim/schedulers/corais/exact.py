@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from cosim.contract.errors import SetupError
+from cosim.contract.extras import how_to_install
 from cosim.schedulers.corais.problem import Decision, Instance, makespan
 
 
@@ -36,7 +37,7 @@ def solve(instance: Instance, limit: float, *, start: Decision | None = None, th
     try:
         import highspy
     except ImportError as error:
-        raise SetupError("the exact solver needs HiGHS: pip install 'continuum-cosim[opt]'") from error
+        raise SetupError(f"the exact solver needs HiGHS: {how_to_install('opt')}") from error
     n, edges = instance.requests, instance.edges
 
     class Silent(cast(Any, highspy).Highs):  # type: ignore[misc]

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError, SetupError
+from cosim.contract.extras import how_to_install
 from cosim.twin.jobs.files import find, held_back, matrix, setting
 from cosim.twin.models import intervals
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
@@ -126,7 +127,7 @@ def power_curve(log: Log, interval: float) -> Floats:
     try:
         from scipy.optimize import lsq_linear
     except ImportError:
-        raise SetupError("the power curve needs SciPy: pip install 'continuum-cosim[twin]'") from None
+        raise SetupError(f"the power curve needs SciPy: {how_to_install('twin')}") from None
 
     at = np.clip(log.cpu / 10.0, 0.0, 10.0)
     left = np.minimum(at.astype(np.int64), 9)

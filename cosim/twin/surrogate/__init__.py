@@ -5,5 +5,5 @@ in edge-cloud computing", Scientific Reports 12, 19158, 2022. A surrogate (low f
 simulator (high fidelity) answers; the search runs on the surrogate; what it proposes is simulated. Worth
 its training only for simulators that are slow: `cosim.twin.fitting.calibrate` searches on the engine itself.
 
-The networks need torch: pip install 'continuum-cosim[learn]'.
+The networks need torch (extra `learn`).
 """

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cosim.contract.errors import SetupError
+from cosim.contract.extras import how_to_install
 
 Torch = Any  # the module, its tensors and layers
 Architecture = Literal["simtune", "lstm"]
@@ -30,7 +31,7 @@ def torch_module() -> Torch:
     try:
         torch = importlib.import_module("torch")
     except ImportError:
-        raise SetupError("the surrogate network needs torch: pip install 'continuum-cosim[learn]'") from None
+        raise SetupError(f"the surrogate network needs torch: {how_to_install('learn')}") from None
     torch.set_num_threads(1)
     return torch
 

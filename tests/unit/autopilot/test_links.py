@@ -22,6 +22,7 @@ from cosim.autopilot.log import Log, read, replay
 from cosim.autopilot.serve import serve
 from cosim.autopilot.table import Address, address, plan, render
 from cosim.contract.errors import ScenarioError, SetupError
+from cosim.contract.extras import how_to_install
 from cosim.contract.geo import LocalFrame, to_ecef
 from cosim.vehicles import Copter, Rover, VehicleFleet
 from tests.ports import free_port
@@ -284,7 +285,7 @@ def test_without_pymavlink_the_program_says_what_to_install():
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert found.returncode == 2
-    assert found.stderr.strip() == "MAVLink needs pymavlink: pip install 'continuum-cosim[vehicles]'"
+    assert found.stderr.strip() == f"MAVLink needs pymavlink: {how_to_install('vehicles')}"
 
 
 def test_what_speaks_no_mavlink_is_there_without_pymavlink():

@@ -15,6 +15,7 @@ from gymnasium.utils.env_checker import check_env  # noqa: E402
 
 import cosim  # noqa: E402
 import cosim.envs  # noqa: E402
+from cosim.contract.extras import how_to_install  # noqa: E402
 from cosim.envs import MultiEdge  # noqa: E402
 from cosim.envs.session import KEYS, Session  # noqa: E402
 from cosim.schedulers import scheduler  # noqa: E402
@@ -222,4 +223,5 @@ def test_a_library_that_is_missing_is_told_with_what_to_install(tmp_path, module
     (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError('no', name={module!r})")
     found = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert found.returncode == 1
-    assert re.search(rf"ModuleNotFoundError: .* needs? {module}: pip install 'continuum-cosim\[learn\]'", found.stderr)
+    how = re.escape(how_to_install("learn"))
+    assert re.search(rf"ModuleNotFoundError: .* needs? {module}: {how}$", found.stderr, re.MULTILINE)
