@@ -11,9 +11,11 @@ import functools
 import gc
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
+import tomllib
 from collections.abc import Generator
 from pathlib import Path
 from typing import TypeVar
@@ -45,6 +47,11 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 _LONGEST_ID = 80
+# What the package of a module is called where that is something else.
+_PACKAGES = {
+    "grpc": "grpcio", "material": "mkdocs-material", "opentelemetry": "opentelemetry-proto", "sklearn": "scikit-learn",
+    "starlette": "fastapi", "sumo": "eclipse-sumo",
+}  # fmt: skip
 _SKIPPED: dict[str, None] = {}  # node ids, in order
 _LONGEST = "tests/unit/twin/"  # the folder that takes longest comes first: no worker is left with it at the end
 DATA = Path(__file__).resolve().parent / "../shared/data"
@@ -160,14 +167,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
 
 
+@functools.cache
+def _remedy(module: str) -> str:
+    """How to install what brings a module, or ""."""
+    project = tomllib.loads((Path(__file__).parent / "pyproject.toml").read_text("utf-8"))["project"]
+    package = _PACKAGES.get(module, module).replace("_", "-")
+    for extra, lines in project["optional-dependencies"].items():
+        if any(re.match(rf"{package}[^\w-]", line) for line in lines):
+            return f": pip install 'continuum-cosim[{extra}]'"
+    return ""
+
+
 def _reported(report: Report, subject: str) -> Report:
     """`report` of `subject`: a skip by `pytest.importorskip` fails where the module is required."""
     if report.skipped and isinstance(report.longrepr, tuple):  # not what is expected to fail
-        reason = report.longrepr[2]
-        if any(f"could not import '{name}" in reason for name in os.environ.get("COSIM_REQUIRE", "").split()):
+        path, line, reason = report.longrepr
+        module = found[1] if (found := re.search(r"could not import '(\w+)", reason)) else None
+        if module in os.environ.get("COSIM_REQUIRE", "").split():
             report.outcome, report.longrepr = "failed", f"{subject}: {reason}"
         else:
             report.skipped_id = subject
+            report.longrepr = path, line, f"{reason}{_remedy(module)}" if module else reason
     return report
 
 
@@ -181,7 +201,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    return _reported((yield), collector.nodeid)
+    report = _reported((yield), collector.nodeid)
+    if report.skipped and isinstance(report.longrepr, tuple) and report.longrepr[0] != str(collector.path):
+        # Of several with one place and reason, as in a module that they import, xdist reports the first.
+        report.longrepr = str(collector.path), None, report.longrepr[2]
+    return report
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
