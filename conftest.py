@@ -1,7 +1,8 @@
 """What may be missing on a machine: such tests skip with a reason, or fail where it is required.
 
-`COSIM_REQUIRE="sumo browser torch"` names the markers whose tests must run, and the modules that they may not
-skip for; continuous integration sets it, so that a green run means that they have run.
+`COSIM_REQUIRE="sumo browser torch git"` names the markers whose tests must run, and the modules and programs that they
+may not skip for; continuous integration sets it, so that a green run means that they have run. `COSIM_SKIPS=FILE`
+names the file that lists what was skipped; `pytest @FILE` runs that.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ import functools
 import gc
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
+import tomllib
 from collections.abc import Generator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 import typer.testing
@@ -40,7 +44,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
 _LONGEST_ID = 80
+# What the package of a module is called where that is something else.
+_PACKAGES = {
+    "grpc": "grpcio", "material": "mkdocs-material", "opentelemetry": "opentelemetry-proto", "sklearn": "scikit-learn",
+    "starlette": "fastapi", "sumo": "eclipse-sumo",
+}  # fmt: skip
+_SKIPPED: dict[str, None] = {}  # node ids, in order
 _LONGEST = "tests/unit/twin/"  # the folder that takes longest comes first: no worker is left with it at the end
 DATA = Path(__file__).resolve().parent / "../shared/data"
 
@@ -55,7 +67,7 @@ def _missing(marker: str) -> str:
         return "Chromium and its driver are not installed"
     if marker == "netns" and (os.geteuid() != 0 or not Path("/dev/net/tun").exists()):
         return "network namespaces need root and /dev/net/tun"
-    if marker == "netns" and not (shutil.which("tc") and shutil.which("ping")):
+    if marker == "netns" and not all(map(shutil.which, ("ip", "tc", "ping"))):
         return "iproute2 or ping is not installed"
     if marker == "ns3":
         return obstacle()
@@ -76,6 +88,14 @@ def _no_engine() -> str:
     if not _runs("docker", "image", "inspect", base):
         return f"the base image {base} is missing: docker pull {base}, or containers/base/build.sh"
     return ""
+
+
+@functools.cache
+def _works(program: str) -> bool:
+    if shutil.which(program) is None:
+        return False
+    # A compiler comes without the headers of the C library on many a machine.
+    return program != "cc" or _runs("cc", "-x", "c", "-include", "stdio.h", "-fsyntax-only", os.devnull)
 
 
 def _runs(*command: str) -> bool:
@@ -118,8 +138,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
-def pytest_sessionfinish() -> None:
+def pytest_sessionfinish(session: pytest.Session) -> None:
     gc.unfreeze()  # extension modules tell of what is never freed
+    file = os.environ.get("COSIM_SKIPS")
+    if file and not hasattr(session.config, "workerinput"):
+        Path(file).write_text("".join(f"{name}\n" for name in _SKIPPED), encoding="utf-8")
 
 
 @pytest.hookimpl(tryfirst=True)  # before groups are read
@@ -138,18 +161,59 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker, reason in reasons.items():
             if reason and item.get_closest_marker(marker) and marker not in required:
                 item.add_marker(pytest.mark.skip(reason=reason))
+        for program in (name for mark in item.iter_markers("needs") for name in mark.args):
+            if program not in required and not _works(program):
+                item.add_marker(pytest.mark.skip(reason=f"the program '{program}' is not installed"))
     items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Fail a test that was skipped because a required module cannot be imported (`pytest.importorskip`)."""
-    report = yield
-    if report.skipped and isinstance(report.longrepr, tuple):
-        reason = report.longrepr[2]
-        if any(f"could not import '{name}" in reason for name in os.environ.get("COSIM_REQUIRE", "").split()):
-            report.outcome, report.longrepr = "failed", reason
+@functools.cache
+def _remedy(module: str) -> str:
+    """How to install what brings a module, or ""."""
+    project = tomllib.loads((Path(__file__).parent / "pyproject.toml").read_text("utf-8"))["project"]
+    package = _PACKAGES.get(module, module).replace("_", "-")
+    for extra, lines in project["optional-dependencies"].items():
+        if any(re.match(rf"{package}[^\w-]", line) for line in lines):
+            return f": pip install 'continuum-cosim[{extra}]'"
+    return ""
+
+
+def _reported(report: Report, subject: str) -> Report:
+    """`report` of `subject`: a skip by `pytest.importorskip` fails where the module is required."""
+    if report.skipped and isinstance(report.longrepr, tuple):  # not what is expected to fail
+        path, line, reason = report.longrepr
+        module = found[1] if (found := re.search(r"could not import '(\w+)", reason)) else None
+        if module in os.environ.get("COSIM_REQUIRE", "").split():
+            report.outcome, report.longrepr = "failed", f"{subject}: {reason}"
+        else:
+            report.skipped_id = subject
+            report.longrepr = path, line, f"{reason}{_remedy(module)}" if module else reason
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    assert item.parent is not None
+    return _reported((yield), f"{item.parent.nodeid}::{item.name}")  # as it was before xdist adds its group
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = _reported((yield), collector.nodeid)
+    if report.skipped and isinstance(report.longrepr, tuple) and report.longrepr[0] != str(collector.path):
+        # Of several with one place and reason, as in a module that they import, xdist reports the first.
+        report.longrepr = str(collector.path), None, report.longrepr[2]
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if name := getattr(report, "skipped_id", ""):
+        _SKIPPED[name] = None
+
+
+pytest_collectreport = pytest_runtest_logreport
 
 
 @pytest.fixture(scope="session")

@@ -13,16 +13,20 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+pytest.importorskip("websockets")
+
+import fastapi
 from typer.testing import CliRunner
 
 from cosim.cli import view
 from cosim.cli.main import app
 from cosim.results.folder import RunFolder
+from cosim.web import finished, serve
 from tests.unit.results import synthetic
 
-fastapi = pytest.importorskip("fastapi", reason="pip install 'continuum-cosim[web]'")
-finished = pytest.importorskip("cosim.web.finished")
-serve = pytest.importorskip("cosim.web.serve")
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 60.0
 

@@ -6,11 +6,12 @@ import json
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
 from tests.forked import cosim
+
+jsonschema = pytest.importorskip("jsonschema")
 
 pytestmark = pytest.mark.xdist_group("kernels")  # after an edit these compile for a minute: one worker does it
 ROOT = Path(__file__).resolve().parents[2]

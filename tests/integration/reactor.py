@@ -7,10 +7,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
+import pytest
 
 import cosim
 from cosim.report import write_report
+
+psutil = pytest.importorskip("psutil")
 
 ROOT = Path(__file__).resolve().parents[2]
 VICTIM = "tests.chaos.misbehaving:ADAPTER"

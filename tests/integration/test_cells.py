@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -20,10 +19,7 @@ from cosim.launch.netns import netns_nodes
 from cosim.launch.programs import programs
 from tests.unit.emulation.conftest import until
 
-pytestmark = [
-    pytest.mark.netns,
-    pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/net/tun").exists(), reason="needs root and /dev/net/tun"),
-]
+pytestmark = pytest.mark.netns
 
 RADIO, CELL = Radio(), Cell()
 IDLE = Software(image="box", command=("sleep", "600"))

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
 
 import pytest
 
 import cosim
-from cosim.emulation import netns, taps
+from cosim.emulation import netns
 from cosim.launch.programs import interface
 from tests.real import convoy, follow
 from tests.real.convoy import NODES, cells, rows
 from tests.real.follow import ROOT
 
-pytestmark = [
-    pytest.mark.netns,
-    pytest.mark.sumo,
-    pytest.mark.slow,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(os.geteuid() != 0 or not taps.DEVICE.exists(), reason="needs root and /dev/net/tun"),
-]
+pytestmark = [pytest.mark.netns, pytest.mark.sumo, pytest.mark.slow, pytest.mark.timeout(300)]
 
 SCENARIO = ROOT / "scenarios/convoy"
 LONG = "run.duration=46 s"  # the first three handovers of the convoy are at 35 s, 40.5 s and 41 s

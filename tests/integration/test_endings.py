@@ -6,7 +6,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import psutil
 import pytest
 
 from cosim.contract.errors import AdapterError, RunError, ScenarioError, SetupError
@@ -14,6 +13,8 @@ from cosim.plan.compile import compile_plan
 from cosim.results.session import Driver, Outcome, run_plan
 from cosim.scenario.load import load
 from tests.integration import reactor
+
+psutil = pytest.importorskip("psutil")
 
 pytestmark = pytest.mark.chaos
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("pymavlink")
+
 import cosim
 from tests.ports import free_port
 from tests.unit.autopilot.sitl import Sitl

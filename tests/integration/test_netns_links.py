@@ -7,7 +7,6 @@ import json
 import math
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -52,11 +51,10 @@ def spaces():
     assert not [name for name in netns.leftovers() if netns.run_of(os.getpid()) in name]
 
 
-@pytest.fixture(params=["python", "compiled"])
+@pytest.fixture(params=["python", pytest.param("compiled", marks=pytest.mark.needs("cc"))])
 def backend(request):
     command, _ = compiled.command(python=request.param == "python")
-    if request.param == "compiled" and command[0] == sys.executable:
-        pytest.skip("no C compiler")
+    assert (command[0] == sys.executable) == (request.param == "python")
     made = EngineBackend(command)
     yield made
     made.close()
@@ -206,9 +204,8 @@ def test_sidecars_hand_over_again_and_leave_no_ghost(backend, spaces, tmp_path):
         reception.close()
 
 
+@pytest.mark.needs("setpriv")
 def test_a_service_without_rights_heals_after_each_kill(spaces, tmp_path):
-    if shutil.which("setpriv") is None:
-        pytest.skip("needs setpriv")
     path = tmp_path / "links.sock"
     addresses = ["tcp://127.0.0.1:*", "tcp://127.0.0.1:*"]
 

@@ -9,13 +9,14 @@ from contextlib import closing
 
 import pyarrow.parquet as pq
 import pytest
-from scipy import stats
 from typer.testing import CliRunner
 
 import cosim
 from cosim.cli.main import app
 from cosim.contract.errors import ScenarioError, SetupError
 from cosim.report.figure import points
+
+stats = pytest.importorskip("scipy.stats")
 
 
 def cameras(folder):

@@ -12,15 +12,10 @@ from pathlib import Path
 import pytest
 
 import cosim
-from cosim.emulation import taps
 from cosim.results.ledgers import ledger_faults
 from cosim.results.pairing import pair
 
-pytestmark = [
-    pytest.mark.netns,
-    pytest.mark.slow,
-    pytest.mark.skipif(os.geteuid() != 0 or not taps.DEVICE.exists(), reason="needs root and /dev/net/tun"),
-]
+pytestmark = [pytest.mark.netns, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = """\

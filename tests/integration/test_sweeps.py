@@ -10,10 +10,11 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from cosim.results.compare import exact
+
+psutil = pytest.importorskip("psutil")
 
 ROOT = Path(__file__).resolve().parents[2]
 HELLO = ROOT / "tests" / "scenarios" / "hello"

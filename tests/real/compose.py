@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
-import psutil
+import pytest
 
 from tests.forked import cosim
 from tests.real.follow import LIMIT, ROOT, until
+
+psutil = pytest.importorskip("psutil")
 
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 TAG = f"under-test-{secrets.token_hex(4)}"  # of our images: those of others at the machine stay as they are

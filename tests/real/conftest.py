@@ -6,13 +6,12 @@ import functools
 
 import pytest
 
-from tests.real import follow
-from tests.real.compose import built
-
 
 @pytest.fixture(scope="session")
 def images():
     """Our images as the checkout has them, for all tests of a session; those tests are one group for xdist."""
+    from tests.real.compose import built  # which skips what imports it where psutil is missing
+
     with built():
         yield
 
@@ -28,6 +27,8 @@ def entered(tmp_path):
 @pytest.fixture(scope="session")
 def expected(tmp_path_factory):
     """A folder of the run with simulated nodes, as long as asked for; each is simulated once."""
+    from tests.real import follow
+
     base = tmp_path_factory.mktemp("simulated")
     return functools.cache(
         lambda duration: follow.simulated(follow.write(base / str(duration), duration), base / "runs")

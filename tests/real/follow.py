@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
+import pytest
 
 import cosim
+
+psutil = pytest.importorskip("psutil")
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 150.0  # s, for what must happen; long, since the machine may be busy

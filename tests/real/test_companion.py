@@ -7,7 +7,6 @@ import os
 import signal
 from pathlib import Path
 
-import psutil
 import pytest
 
 import cosim
@@ -15,6 +14,8 @@ from cosim.launch import cleanup as remains
 from cosim.results.ledgers import ledger_faults
 from tests.real import follow
 from tests.real.follow import Real, real, until
+
+psutil = pytest.importorskip("psutil")
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+pytest.importorskip("scipy")
+
 from benchmarks import edgecloudsim
 from benchmarks.equivalence import Sample
 from tests.unit.importing.inputs import written

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("scipy")
+
 from benchmarks import edgecloudsim, edgecloudsim_peer
 from benchmarks.golden import DataError
 from cosim.peers.offloading.logs import write_logs

@@ -4,6 +4,9 @@ import math
 
 import numpy as np
 import pytest
+
+pytest.importorskip("scipy")
+
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats

@@ -21,6 +21,8 @@ from cosim.detect.network import LAGS, lagged, lagged_names
 from cosim.detect.train import fit, with_causes
 from cosim.testing import check_adapter
 
+pytest.importorskip("sklearn")
+
 RULE = "jamming.loss >= 3"
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-fmpy = pytest.importorskip("fmpy", reason="needs pip install 'continuum-cosim[fmi]'")
-pytest.importorskip("pythonfmu3", reason="needs pip install 'continuum-cosim[fmi]'")
+fmpy = pytest.importorskip("fmpy")
+pytest.importorskip("pythonfmu3")
 
 from adapters.fmi.adapter import FmiAdapter  # noqa: E402
 from adapters.fmi.check import problems  # noqa: E402
@@ -47,7 +47,7 @@ class Tank(Fmi2Slave):
 
 @pytest.fixture(scope="session")
 def tank(tmp_path_factory) -> Path:
-    pytest.importorskip("pythonfmu", reason="needs pythonfmu")
+    pytest.importorskip("pythonfmu")
     folder = tmp_path_factory.mktemp("tank")
     (folder / "tank.py").write_text(TANK2)
     command = [sys.executable, "-m", "pythonfmu", "build", "-f", "tank.py"]

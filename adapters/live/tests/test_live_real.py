@@ -7,6 +7,10 @@ import time
 from dataclasses import replace
 
 import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
 import uvicorn
 from pydantic import ValidationError
 

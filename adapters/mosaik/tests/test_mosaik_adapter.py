@@ -252,7 +252,7 @@ def test_by_connection(start):
 
 
 def test_a_simulator_published_by_others_runs_unmodified(start, tmp_path):
-    pytest.importorskip("mosaik_csv", reason="needs mosaik-csv")
+    pytest.importorskip("mosaik_csv")
     rows = "".join(f"2030-06-01 12:{minute:02}:00, {100 + minute}.5, {minute}\n" for minute in range(5))
     (tmp_path / "solar.csv").write_text("Solar\ntime, P, price\n" + rows)
     adapter = start(

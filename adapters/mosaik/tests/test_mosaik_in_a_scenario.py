@@ -39,7 +39,7 @@ nodes:
 @pytest.fixture
 def cosim(tmp_path):
     """Runs a `cosim` command in a folder with the scenario and its data."""
-    pytest.importorskip("mosaik_csv", reason="needs mosaik-csv")
+    pytest.importorskip("mosaik_csv")
     if importlib.util.find_spec("cosim.cli.main") is None:
         pytest.skip("there is no command line yet")
     (tmp_path / "scenario.cosim.yaml").write_text(SCENARIO)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import special, stats
 
 from adapters.radio.tests.test_jammers import frames, jammer
 from adapters.radio.tests.test_radio_adapter import phone, scene, started, station, traffic
+
+special = pytest.importorskip("scipy.special")
+stats = pytest.importorskip("scipy.stats")
 
 PEOPLE = 900
 FLAT = {

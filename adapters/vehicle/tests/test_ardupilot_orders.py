@@ -12,6 +12,8 @@ from itertools import groupby
 import numpy as np
 import pytest
 
+pytest.importorskip("pymavlink")
+
 from adapters.vehicle.keys import Vehicle
 from adapters.vehicle.signals import EVENTS
 from adapters.vehicle.tests.test_ardupilot import HOME, ROVER, Run, drone

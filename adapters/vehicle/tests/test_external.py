@@ -19,7 +19,7 @@ from cosim.contract.entities import Geo, Node, Scene
 from cosim.contract.errors import RunError, ScenarioError, SetupError
 from tests.ports import free_port
 
-mavutil = pytest.importorskip("pymavlink.mavutil", reason="needs pymavlink (extra: vehicles)")
+mavutil = pytest.importorskip("pymavlink.mavutil")
 ROOT = Path(__file__).resolve().parents[3]
 GEO = Geo(39.36, 22.95, 60.0)
 LIMIT = 60.0  # s of wall time

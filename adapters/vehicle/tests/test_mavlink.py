@@ -23,7 +23,7 @@ from cosim.contract.node_keys import Software
 from cosim.vehicles import VehicleFleet
 from tests.ports import free_port
 
-mavutil = pytest.importorskip("pymavlink.mavutil", reason="needs pymavlink (extra: vehicles)")
+mavutil = pytest.importorskip("pymavlink.mavutil")
 GEO = Geo(39.36, 22.95, 60.0)
 
 

@@ -6,6 +6,10 @@ import csv
 import json
 from pathlib import Path
 
+import pytest
+
+pytest.importorskip("pymavlink")
+
 from tests.clients.probes.peer import Persona
 from tests.clients.probes.probe import Probe, differences
 

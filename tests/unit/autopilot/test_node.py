@@ -7,11 +7,12 @@ import subprocess
 import sys
 import time
 
-import psutil
 import pytest
 
 from cosim.autopilot import node
 from cosim.launch.keys import PRIVATE, provide
+
+psutil = pytest.importorskip("psutil")
 
 PATIENCE = 60.0  # s
 HERE = {"COSIM_NODE": "uav-1", "COSIM_VEHICLES": "tcp://127.0.0.1:9", "COSIM_MAVLINK": "0"}

@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 import pytest
-import simpy
 
 from cosim.continuum import Engine, Kind, Quota, Stream
 from cosim.continuum.layout import EDF, PRIORITY
 from cosim.continuum.system import Trace
 from tests.unit.continuum.worlds import CLOCK, fixed, system
+
+simpy = pytest.importorskip("simpy")
 
 CLASSES = 3
 

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.continuum import Accelerator, Engine, Kind, PowerStates, Stream
 from cosim.continuum.layout import CAPACITY, COMPLETED
 from tests.unit.continuum.worlds import CLOCK, exponential, system
+
+simpy = pytest.importorskip("simpy")
 
 FLOPS = 1e12
 

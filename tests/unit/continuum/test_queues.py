@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-import simpy
 
 from cosim.continuum import Engine, Kind, Stream
 from tests.unit.continuum.worlds import CLOCK, exponential, queue, system
+
+simpy = pytest.importorskip("simpy")
 
 
 def erlang_c(servers, load):

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from cosim.peers.offloading import compatible, simulate
 from cosim.peers.offloading.transport import ring_road
+
+stats = pytest.importorskip("scipy.stats")
 
 GOLDEN = Path(__file__).resolve().parents[3].parent / "shared/data/edgecloudsim/golden.csv"
 RUNS = 40

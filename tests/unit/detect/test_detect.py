@@ -10,8 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
 
 from cosim.contract.errors import SetupError
 from cosim.dataset import Recipe, build
@@ -19,6 +17,9 @@ from cosim.detect import METHODS, Detector, judge, train
 from cosim.detect.judge import figures
 from cosim.detect.network import ask, forward, lagged, lagged_names, learn
 from cosim.detect.train import calibrated, clusters_of, fit, levels_of, ratios_of, with_causes
+
+ensemble = pytest.importorskip("sklearn.ensemble")
+linear_model = pytest.importorskip("sklearn.linear_model")
 
 NAMES = ["ue_sinr", "ue_sinr_mean", "ue_pdr", "ue_pdr_mean", "ue_rssi"]
 
@@ -36,12 +37,12 @@ def rows():
 def peer(method, x, y):
     """The same model by scikit-learn alone; its chances (n,)."""
     if method == "forest":
-        model = RandomForestClassifier(
+        model = ensemble.RandomForestClassifier(
             100, min_samples_leaf=5, max_samples=1.0, class_weight="balanced", random_state=1, n_jobs=1
         )
         return model.fit(x.astype(np.float32), y).predict_proba(x.astype(np.float32))[:, 1]
     if method == "boosting":
-        model = HistGradientBoostingClassifier(
+        model = ensemble.HistGradientBoostingClassifier(
             max_iter=200,
             learning_rate=0.08,
             max_leaf_nodes=31,
@@ -51,7 +52,11 @@ def peer(method, x, y):
         )
         return model.fit(x, y).predict_proba(x)[:, 1]
     scaled = (x - x.mean(axis=0)) / x.std(axis=0)
-    return LogisticRegression(C=1.0, max_iter=300, class_weight="balanced").fit(scaled, y).predict_proba(scaled)[:, 1]
+    return (
+        linear_model.LogisticRegression(C=1.0, max_iter=300, class_weight="balanced")
+        .fit(scaled, y)
+        .predict_proba(scaled)[:, 1]
+    )
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if m not in ("thresholds", "cnn")])
@@ -218,7 +223,7 @@ def test_causes_are_those_of_scikit_learn(names, rows, tmp_path):
     if len(names) == 1:
         assert set(told) == {"fade"}
         return
-    model = HistGradientBoostingClassifier(
+    model = ensemble.HistGradientBoostingClassifier(
         max_iter=60, learning_rate=0.1, max_leaf_nodes=15, min_samples_leaf=40, l2_regularization=1.0,
         class_weight="balanced", early_stopping=False, random_state=1,
     ).fit(filled[y], cause[y])  # fmt: skip

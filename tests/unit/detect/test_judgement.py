@@ -16,6 +16,8 @@ from cosim.contract.errors import SetupError
 from cosim.detect import by_group, contrasts, judge
 from cosim.detect.train import fit
 
+pytest.importorskip("sklearn")
+
 FEATURES = ["ue_sinr", "ue_sinr_mean", "gnb_sinr", "gnb_sinr_mean", "ue_rate", "ue_rate_mean"]
 
 

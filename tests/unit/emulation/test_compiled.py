@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,7 @@ from cosim.emulation.linkd import Commands
 from cosim.emulation.switch import Switch
 from tests.unit.emulation.conftest import frame, mac
 
-needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+needs_compiler = pytest.mark.needs("cc")
 
 
 class Bare:
@@ -182,7 +181,7 @@ def test_wrong_arguments_are_told(command, arguments):
 
 @needs_compiler
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("valgrind") is None, reason="no valgrind")
+@pytest.mark.needs("valgrind")
 def test_valgrind_finds_nothing(tmp_path):
     program = compiled.build(["linkd.c", "switch.c"], "linkd-debug", ["-g", "-O1"])
     log = tmp_path / "valgrind.log"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import socket
 import subprocess
 import threading
@@ -14,8 +13,6 @@ import pytest
 from cosim.emulation import netns
 from cosim.emulation.management import Management, addresses, name_servers
 from cosim.emulation.sidecar import settings
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
 def inside(call):
@@ -52,7 +49,6 @@ def reachable(address):
 
 
 @pytest.mark.netns
-@needs_root
 def test_a_node_reaches_the_run_wherever_that_is_and_no_other_node(caplog):
     known = {"run": {"172.30.0.2", "192.168.7.1"}, "later": set()}
     elsewhere = {"default": "eth1", "172.31.0.0/24": "eth1", "10.171.0.0/16": "wlan0"}
@@ -85,7 +81,6 @@ def test_a_node_reaches_the_run_wherever_that_is_and_no_other_node(caplog):
 
 
 @pytest.mark.netns
-@needs_root
 def test_without_an_outer_way_others_are_unreachable():
     def within():
         subprocess.run(["ip", "route", "del", "default", "dev", "eth1"], check=True)
@@ -100,7 +95,6 @@ def test_without_an_outer_way_others_are_unreachable():
 
 
 @pytest.mark.netns
-@needs_root
 def test_a_name_that_is_long_looked_for_keeps_nobody_waiting():
     found, ended = threading.Event(), threading.Event()
 
@@ -131,7 +125,6 @@ def test_a_name_that_is_long_looked_for_keeps_nobody_waiting():
 
 
 @pytest.mark.netns
-@needs_root
 def test_whoever_names_nobody_keeps_the_network():
     def within():
         management = Management([], ["wlan0"])
@@ -155,7 +148,6 @@ def test_a_host_that_is_not_there_has_no_address():
 
 
 @pytest.mark.netns
-@needs_root
 @pytest.mark.parametrize("kept", [False, True])
 def test_programs_bound_to_the_management_interface_do_not_meet(kept):
     """Such a program needs no route to send; what it sends is dropped where it arrives."""
@@ -199,7 +191,6 @@ def test_name_servers_stand_in_a_file(tmp_path):
 
 
 @pytest.mark.netns
-@needs_root
 def test_of_the_engines_name_server_only_names_are_asked():
     def sent(address, port, kind=socket.SOCK_DGRAM):
         with socket.socket(socket.AF_INET, kind) as one:

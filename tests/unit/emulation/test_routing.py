@@ -84,7 +84,6 @@ def test_a_sidecar_that_asks_has_the_same_as_one_that_has_heard_everything(chang
 
 
 @pytest.mark.netns
-@pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/net/tun").exists(), reason="needs root and /dev/net/tun")
 def test_the_kernel_has_what_was_said_and_no_more(caplog):
     def within():
         descriptor = taps.make(Tap("lte0", "02:00:00:00:00:01", "10.172.0.1/16"))

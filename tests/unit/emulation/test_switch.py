@@ -66,7 +66,10 @@ class Bench:
         return [time for time, _ in self.got[port]]
 
 
-@pytest.fixture(params=[Switch, NativeSwitch], ids=["python", "compiled"])
+BOTH = [pytest.param(Switch, id="python"), pytest.param(NativeSwitch, id="compiled", marks=pytest.mark.needs("cc"))]
+
+
+@pytest.fixture(params=BOTH)
 def kind(request):
     return request.param
 
@@ -519,7 +522,7 @@ def test_the_rate_is_never_exceeded(offered, rate, jitter):
             assert bits * SECOND // rate <= time - got[first][0] + 2 * jitter + 60
 
 
-@pytest.mark.parametrize("make", [Switch, NativeSwitch])
+@pytest.mark.parametrize("make", BOTH)
 @pytest.mark.parametrize("shared", [False, True])
 def test_frames_that_there_is_no_memory_for_are_told_apart_from_those_of_full_queues(make, shared):
     switch = make(lambda port, frame: True)

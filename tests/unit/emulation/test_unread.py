@@ -36,7 +36,6 @@ def test_drops_are_told_once_and_a_new_interface_starts_anew(tmp_path):
 
 
 @pytest.mark.netns
-@pytest.mark.skipif(os.geteuid() != 0 or not taps.DEVICE.exists(), reason="needs root and /dev/net/tun")
 def test_a_tap_that_nobody_reads_overruns():
     """Its queue takes as many frames as it says; each further one is dropped and counted."""
     name, neighbour = f"t{os.getpid()}", ("10.250.77.2", "02:00:00:00:00:02")

@@ -6,6 +6,11 @@ import threading
 
 import numpy as np
 import pytest
+
+pytest.importorskip("httpx2")
+pytest.importorskip("prometheus_client")
+pytest.importorskip("starlette")
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families

@@ -10,13 +10,14 @@ import tempfile
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from cosim.contract.errors import ScenarioError, SetupError
 from cosim.launch import cleanup as remains
 from cosim.launch import netns as launch
 from tests.unit.launch.worlds import DRONE, EDGE, plan
+
+psutil = pytest.importorskip("psutil")
 
 LIMIT = 60.0  # s
 

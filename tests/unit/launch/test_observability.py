@@ -10,6 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+pytest.importorskip("httpx2")
+pytest.importorskip("prometheus_client")
+pytest.importorskip("starlette")
+
 from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
 from starlette.testclient import TestClient

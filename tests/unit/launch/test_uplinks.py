@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 
 import pytest
 from hypothesis import given
@@ -144,7 +143,7 @@ def test_a_namespace_without_a_router_cannot_be_the_end_of_uplinks(tmp_path):
         uplink.router(tmp_path / "route")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.netns
 def test_rules_may_be_made_again_and_need_their_right():
     with netns.Namespaces() as spaces:
         where = spaces.create("a")

@@ -8,6 +8,10 @@ import threading
 import time
 
 import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
 import uvicorn
 
 from cosim.contract.errors import SetupError

@@ -6,12 +6,14 @@ import math
 
 import numpy as np
 import pytest
-from scipy import special, stats
 
 from cosim.radio import fading, jamming, nr
 from cosim.radio.adaptation import adapt, ladder
 from cosim.radio.effective import BETA, borders, effective
 from cosim.radio.shadowing import device_keys
+
+special = pytest.importorskip("scipy.special")
+stats = pytest.importorskip("scipy.stats")
 
 
 def waveform(pattern, seed=1, **keys):

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from cosim.radio import shadowing
+
+stats = pytest.importorskip("scipy.stats")
 
 
 @pytest.fixture(autouse=True)

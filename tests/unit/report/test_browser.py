@@ -16,7 +16,7 @@ EVIL = "<script>window.broken = 1</script><img src=http://127.0.0.1:9/x onerror=
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+    webdriver = pytest.importorskip("selenium.webdriver")
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if not chromium or not driver:
         pytest.skip("needs chromium and chromedriver")

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 import pytest
-import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.report.effect import cliffs_delta, difference, mean, size_in_words
+
+stats = pytest.importorskip("scipy.stats")
 
 values = st.lists(st.integers(-1000, 1000).map(lambda v: v / 8), min_size=2, max_size=12)
 
@@ -18,7 +19,7 @@ values = st.lists(st.integers(-1000, 1000).map(lambda v: v / 8), min_size=2, max
 @given(values)
 def test_the_interval_of_a_mean_is_students(sample):
     m = mean(sample)
-    half = scipy.stats.t.ppf(0.975, len(sample) - 1) * np.std(sample, ddof=1) / math.sqrt(len(sample))
+    half = stats.t.ppf(0.975, len(sample) - 1) * np.std(sample, ddof=1) / math.sqrt(len(sample))
     assert m.value == pytest.approx(np.mean(sample), abs=1e-9)
     assert m.half == pytest.approx(half, rel=1e-6, abs=1e-9)
 
@@ -29,7 +30,7 @@ def test_the_interval_of_a_difference_is_welchs(a, b):
     if np.var(a) + np.var(b) == 0:
         return
     d = difference(a, b)
-    low, high = scipy.stats.ttest_ind(b, a, equal_var=False).confidence_interval(0.95)
+    low, high = stats.ttest_ind(b, a, equal_var=False).confidence_interval(0.95)
     assert d.value - d.half == pytest.approx(low, rel=1e-6, abs=1e-6)
     assert d.value + d.half == pytest.approx(high, rel=1e-6, abs=1e-6)
 

@@ -9,11 +9,12 @@ import threading
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from cosim.contract.errors import RunError, SetupError
 from cosim.results.executor import LocalExecutor, Task, ended, make_executor
+
+psutil = pytest.importorskip("psutil")
 
 HELLO = Path(__file__).resolve().parents[3] / "tests/scenarios/hello/scenario.cosim.yaml"
 SHORT = ('run.duration="2 s"',)

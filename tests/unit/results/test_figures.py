@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import special, stats
 
 import cosim
 from cosim.contract.errors import SetupError
@@ -27,6 +26,9 @@ from cosim.results.metrics import measure, write_metrics
 from cosim.results.replications import group, table
 from cosim.results.student import cdf, incomplete_beta, interval, quantile
 from tests.unit.results import synthetic
+
+special = pytest.importorskip("scipy.special")
+stats = pytest.importorskip("scipy.stats")
 
 
 @pytest.fixture(scope="module")

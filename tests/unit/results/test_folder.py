@@ -98,6 +98,7 @@ def test_json_is_strict_and_replaced_whole(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
 
 
+@pytest.mark.needs("git")
 def test_git_state_of_a_repository_and_of_none(tmp_path):
     assert git_state(tmp_path) is None
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path)]

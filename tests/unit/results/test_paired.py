@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from cosim.results.compare import adjust, effects, paired, welch_p
+
+stats = pytest.importorskip("scipy.stats")
 
 
 def metrics(values):

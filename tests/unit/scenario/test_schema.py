@@ -3,12 +3,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator, ValidationError
 
 from cosim.scenario.reading import read_text
 from cosim.scenario.schema import schema, write
 from cosim.scenario.tree import plain
 from tests.unit.scenario import fakes
+
+jsonschema = pytest.importorskip("jsonschema")
 
 
 def data(text: str) -> Any:
@@ -19,11 +20,11 @@ def data(text: str) -> Any:
 
 def validate(scenario: Any) -> None:
     """Raise `ValidationError` unless the scenario follows the schema, which one test examines itself."""
-    Draft202012Validator(schema()).validate(scenario)
+    jsonschema.Draft202012Validator(schema()).validate(scenario)
 
 
 def test_the_sample_follows_the_schema() -> None:
-    Draft202012Validator.check_schema(schema())
+    jsonschema.Draft202012Validator.check_schema(schema())
     validate(data(fakes.FARM))
 
 
@@ -46,14 +47,14 @@ def test_the_sample_follows_the_schema() -> None:
 )
 def test_what_the_loader_refuses_the_schema_refuses(old: str, new: str) -> None:
     assert old in fakes.FARM
-    with pytest.raises(ValidationError):
+    with pytest.raises(jsonschema.ValidationError):
         validate(data(fakes.FARM.replace(old, new, 1)))
 
 
 def test_adapters_under_other_names_are_checked_by_their_kind() -> None:
     text = fakes.FARM.replace("  air:\n", "  radio-2:\n    use: air\n")
     validate(data(text))
-    with pytest.raises(ValidationError):
+    with pytest.raises(jsonschema.ValidationError):
         validate(data(text.replace("carrier:", "carier:")))
 
 

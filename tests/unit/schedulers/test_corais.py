@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.schedulers import alone, longest_first
-from cosim.schedulers.corais import baselines, families, search
+from cosim.schedulers.corais import baselines, exact, families, search
 from cosim.schedulers.corais.problem import Instance, makespan, responses
 
 
@@ -54,7 +54,6 @@ def test_small_instances_are_solved_as_well_as_by_trying_everything(family):
 
 
 def test_the_solver_agrees_with_trying_everything(capfd):
-    exact = pytest.importorskip("cosim.schedulers.corais.exact")
     pytest.importorskip("highspy")
     for family in families.FAMILIES:
         for instance in families.instances(family, (6, 3, 5), 3):

@@ -10,9 +10,6 @@ from cosim.plan.compile import compile_plan
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
 
-pytest.importorskip("fastapi", reason="pip install 'continuum-cosim[web]'")
-pytest.importorskip("httpx2", reason="needs httpx2")
-
 ROOT = Path(__file__).resolve().parents[3]
 SHORT = ["run.duration=20 s", "events=[{at: 10 s, do: fail, node: south, for: 5 s}]"]
 

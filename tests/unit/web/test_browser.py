@@ -15,6 +15,11 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+pytest.importorskip("websockets")
+pytest.importorskip("selenium")
+
 from cosim.plan.compile import compile_plan
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
@@ -51,7 +56,7 @@ def cosim(log, *arguments):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+    webdriver = pytest.importorskip("selenium.webdriver")
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
     for flag in (

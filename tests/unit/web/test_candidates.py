@@ -6,6 +6,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("httpx2")
+
 from starlette.testclient import TestClient
 
 from cosim.cli.view import _candidates as offered

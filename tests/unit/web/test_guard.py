@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("httpx2")
+
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 

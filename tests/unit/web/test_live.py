@@ -8,6 +8,10 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("httpx2")
+
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 from cosim.contract.errors import ScenarioError
 from cosim.contract.laws import LawText
@@ -10,6 +9,8 @@ from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.jobs import load, noise
 from cosim.twin.search import Budget
 from tests.unit.twin.jobs.data import DATA, needs
+
+norm = pytest.importorskip("scipy.stats").norm
 
 
 def write(folder, name="cpu__here_large", machines=2, runs=400, spread=0.02, share=0.05, times=1.3, seed=1):
