@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 # What a run needs, and what tests and development need besides.
 RUN    := $(VENV)/.installed-run
 DEV    := $(VENV)/.installed-dev
+# What keeps SUMO from running, or nothing.
+PROBLEM := from cosim.contract.registry import list_adapters; print(*(one.problem for one in list_adapters() if one.name == "sumo"))
 # Bytecode of what is imported is made when it is imported first; making it of everything takes as long as the rest.
 PIP    := PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --no-compile --disable-pip-version-check
 # One more than two cores have: tests wait for namespaces, sockets and processes half of the time.
@@ -18,8 +20,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run hello test slow chaos clients long lint docs notebooks bench mutants schema clean
 
-run: $(RUN)  ## Run the city scenario and print the results folder and the report's path
-	$(BIN)/cosim run scenarios/city-edge
+run: $(RUN)  ## Run the city scenario (hello, where SUMO cannot run) and print the results folder and the report's path
+	@problem="$$($(BIN)/python -c '$(PROBLEM)')"; scenario=city-edge; \
+	[ -z "$$problem" ] || { echo "SUMO does not run here, so hello runs instead of the city: $$problem"; scenario=hello; }; \
+	echo "$(BIN)/cosim run scenarios/$$scenario"; $(BIN)/cosim run scenarios/$$scenario
 
 hello: $(RUN)  ## Run the smallest scenario (no SUMO)
 	$(BIN)/cosim run scenarios/hello

@@ -25,6 +25,7 @@ import typer.testing
 from hypothesis import Phase, settings
 
 from adapters.ns3.build import obstacle
+from cosim.contract.registry import adapter_kind
 
 # A test run is repeatable and does not fail by the clock; `HYPOTHESIS_PROFILE=explore pytest` looks where it has
 # not looked before. A failing example is told as it was found: to look for its smallest form takes minutes at some
@@ -59,8 +60,8 @@ DATA = Path(__file__).resolve().parent / "../shared/data"
 
 def _missing(marker: str) -> str:
     """Why tests with `marker` cannot run here, or ""."""
-    if marker == "sumo" and importlib.util.find_spec("libsumo") is None:
-        return "SUMO is not installed: pip install 'continuum-cosim[sumo]'"
+    if marker == "sumo":
+        return "; ".join(filter(None, (requirement.missing() for requirement in adapter_kind("sumo").requires)))
     if marker == "ray" and importlib.util.find_spec("ray") is None:
         return "Ray is not installed: pip install 'continuum-cosim[ray]'"
     if marker == "browser" and not (shutil.which("chromium") and shutil.which("chromedriver")):

@@ -2,6 +2,15 @@
 
 from cosim.contract.adapter import AdapterKind, Ports, Requirement
 
+# Its programs and libsumo are linked to what its windows need, though none is opened (`ldd` of the wheels' files).
+LIBRARIES = (
+    ("libX11.so.6", "libx11-6"),
+    ("libXext.so.6", "libxext6"),
+    ("libXrender.so.1", "libxrender1"),
+    ("libGL.so.1", "libgl1"),
+    ("libatomic.so.1", "libatomic1"),
+)
+
 ADAPTER = AdapterKind(
     name="sumo",
     summary="road vehicles simulated by SUMO (libsumo, or TraCI for a GUI or a SUMO that runs elsewhere)",
@@ -12,7 +21,11 @@ ADAPTER = AdapterKind(
     ports=Ports(writes=("mobility",)),
     origin="simulated",
     # libsumo and sumo are of the same release, and sumo brings the binaries and networks of `package:` paths
-    requires=(Requirement("libsumo", "sumo"), Requirement("sumo", "sumo"), Requirement("sumolib", "sumo")),
+    requires=(
+        Requirement("libsumo", "sumo", libraries=LIBRARIES),
+        Requirement("sumo", "sumo"),
+        Requirement("sumolib", "sumo"),
+    ),
     isolated=True,  # libsumo holds the interpreter lock, allows one simulation and clashes with pyarrow
     fleet=True,
     example="""\

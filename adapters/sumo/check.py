@@ -71,7 +71,9 @@ def _options(config: SumoConfig, context: Context) -> Iterator[Problem]:
     try:
         program = install.binary("sumo")
     except SetupError:
-        return  # the start says so
+        return  # what the adapter requires is reported apart
+    if _refused(program, []):
+        return  # it does not start here, whatever its options
     given = {name: option(name, value) for name, value in config.options.items()}
     if not _refused(program, [word for words in given.values() for word in words]):
         return

@@ -16,10 +16,12 @@ come to its end, and `close` always, whatever happened before.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
 
@@ -97,16 +99,33 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A module that an adapter needs, and the extra of the distribution that brings it."""
+    """A module that an adapter needs, and the extra of the distribution that brings it.
+
+    `libraries` are what the module loads from the system, each with the Debian package that has it.
+    """
 
     module: str
     extra: str
+    libraries: tuple[tuple[str, str], ...] = ()
 
     def missing(self) -> str:
         """Why the requirement is not met and what to do, or ""."""
-        if importlib.util.find_spec(self.module) is not None:
+        if importlib.util.find_spec(self.module) is None:
+            return f"module '{self.module}' is not installed: {how_to_install(self.extra)}"
+        absent = [(library, package) for library, package in self.libraries if not _loads(library)]
+        if not absent:
             return ""
-        return f"module '{self.module}' is not installed: {how_to_install(self.extra)}"
+        libraries, packages = (" ".join(names) for names in zip(*absent, strict=True))
+        return f"module '{self.module}' needs libraries of the system: {libraries}; on Debian: apt install {packages}"
+
+
+@cache
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
 
 
 # What may be started for a run, and the variable by which a compose file or `cosim run --nodes netns` names it.

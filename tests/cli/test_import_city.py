@@ -76,7 +76,6 @@ def test_stations_are_on_roofs_and_cover_the_roads(tmp_path):
 
 @pytest.mark.sumo
 def test_a_map_becomes_a_scenario_that_runs(tmp_path):
-    pytest.importorskip("sumo")
     packed = tmp_path / "town.osm.gz"
     packed.write_bytes(gzip.compress(grid(tmp_path / "town.osm").read_bytes()))
     plain = str(tmp_path / "town.osm")

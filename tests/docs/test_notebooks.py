@@ -9,8 +9,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.ipynb"))
-NEEDS = {"city-study": ["libsumo", "matplotlib"], "train-a-policy": ["torch", "gymnasium"], "twin": ["scipy"]}
-LONG = ("city-study", "train-a-policy", "twin")
+NEEDS = {"city-study": ["matplotlib"], "train-a-policy": ["torch", "gymnasium"], "twin": ["scipy"]}
+MARKS = {name: [pytest.mark.slow] for name in ("train-a-policy", "twin")}
+MARKS["city-study"] = [pytest.mark.slow, pytest.mark.sumo]
 
 found = importlib.util.spec_from_file_location("notebook_pages", ROOT / "docs/notebooks/pages.py")
 pages = importlib.util.module_from_spec(found)
@@ -23,7 +24,7 @@ def kinds(outputs):
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in LONG else []) for path in NOTEBOOKS],
+    [pytest.param(path, id=path.stem, marks=MARKS.get(path.stem, [])) for path in NOTEBOOKS],
 )
 def test_a_notebook_runs_and_shows_what_it_stores(path, tmp_path):
     for module in ("pandas", *NEEDS.get(path.stem, ())):

@@ -20,7 +20,6 @@ from adapters.sumo import install
 from tests.forked import Forks
 from tests.ports import free_port
 
-pytest.importorskip("libsumo")
 pytestmark = pytest.mark.sumo
 
 ROOT = Path(__file__).parents[3]

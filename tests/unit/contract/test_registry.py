@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from cosim.contract.adapter import AdapterKind
+from cosim.contract.adapter import AdapterKind, Requirement
 from cosim.contract.errors import SetupError
 from cosim.contract.registry import adapter_kind, adapter_names, is_place, list_adapters
+
+
+def test_a_library_of_the_system_that_is_missing_is_named_with_its_package():
+    libraries = (("libc.so.6", "libc6"), ("libabsent.so.1", "libabsent1"), ("libgone.so.2", "libgone2"))
+    assert Requirement("json", "sumo", libraries[:1]).missing() == ""
+    assert Requirement("json", "sumo", libraries).missing() == (
+        "module 'json' needs libraries of the system: libabsent.so.1 libgone.so.2; "
+        "on Debian: apt install libabsent1 libgone2"
+    )
 
 
 def test_the_adapters_of_this_repository_are_found_by_folder():
