@@ -59,7 +59,7 @@ DATA = Path(__file__).resolve().parent / "../shared/data"
 
 def _missing(marker: str) -> str:
     """Why tests with `marker` cannot run here, or ""."""
-    if marker == "sumo" and importlib.util.find_spec("libsumo") is None:
+    if marker == "sumo" and not all(map(importlib.util.find_spec, ("libsumo", "sumo", "sumolib", "traci"))):
         return "SUMO is not installed: pip install 'continuum-cosim[sumo]'"
     if marker == "ray" and importlib.util.find_spec("ray") is None:
         return "Ray is not installed: pip install 'continuum-cosim[ray]'"

@@ -17,7 +17,6 @@ come to its end, and `close` always, whatever happened before.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +28,7 @@ from pydantic import Field as PydanticField
 from cosim.contract import units
 from cosim.contract.block import EventKey, NodeKey
 from cosim.contract.entities import Event, Node, Scene
-from cosim.contract.errors import Problem, ProtocolError
+from cosim.contract.errors import Problem, ProtocolError, lacking
 from cosim.contract.node_keys import Cost
 from cosim.contract.seeds import stream
 from cosim.contract.signals import Signal
@@ -103,9 +102,7 @@ class Requirement:
 
     def missing(self) -> str:
         """Why the requirement is not met and what to do, or ""."""
-        if importlib.util.find_spec(self.module) is not None:
-            return ""
-        return f"module '{self.module}' is not installed: pip install 'continuum-cosim[{self.extra}]'"
+        return lacking(self.module, self.extra)
 
 
 # What may be started for a run, and the variable by which a compose file or `cosim run --nodes netns` names it.
