@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ruamel.yaml import YAML
 
 from cosim.bus.runtime import Observer
-from cosim.contract.errors import RunError, ScenarioError, SetupError
+from cosim.contract.errors import RunError, ScenarioError, SetupError, require
 from cosim.report.folder import Folder
 from cosim.report.groups import group
 from cosim.report.text import label
@@ -255,6 +255,7 @@ class Comparison:
     @property
     def frame(self) -> pd.DataFrame:
         """One row per configuration and figure, as a pandas data frame."""
+        require("tables", "pandas")
         import pandas as pd
 
         return pd.DataFrame([{"group": name, **asdict(e)} for name, found in self.effects.items() for e in found])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cosim.cli.console import errors, note
-from cosim.contract.errors import Problem, ScenarioError, SetupError
-from cosim.contract.extras import how_to_install
+from cosim.contract.errors import Problem, ScenarioError, require
 
 if TYPE_CHECKING:
     from cosim.web.candidates import Candidates
@@ -53,9 +51,7 @@ def view(
 ) -> None:
     """Show a run in the browser: a live map, charts and events, or the replay of a finished run."""
     with errors():
-        for module in ("fastapi", "uvicorn", "websockets"):
-            if importlib.util.find_spec(module) is None:
-                raise SetupError(f"module '{module}' is not installed: {how_to_install('web')}")
+        require("web", "fastapi", "uvicorn", "websockets")
         from cosim.web.app import make_app
         from cosim.web.serve import bind, serve
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -31,8 +30,7 @@ from pydantic import Field as PydanticField
 from cosim.contract import units
 from cosim.contract.block import EventKey, NodeKey
 from cosim.contract.entities import Event, Node, Scene
-from cosim.contract.errors import Problem, ProtocolError
-from cosim.contract.extras import how_to_install
+from cosim.contract.errors import Problem, ProtocolError, lacking
 from cosim.contract.node_keys import Cost
 from cosim.contract.seeds import stream
 from cosim.contract.signals import Signal
@@ -110,8 +108,8 @@ class Requirement:
 
     def missing(self) -> str:
         """Why the requirement is not met and what to do, or ""."""
-        if importlib.util.find_spec(self.module) is None:
-            return f"module '{self.module}' is not installed: {how_to_install(self.extra)}"
+        if problem := lacking(self.module, self.extra):
+            return problem
         absent = [(library, package) for library, package in self.libraries if not _loads(library)]
         if not absent:
             return ""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from cosim.contract.extras import how_to_install
 
 _LONGEST = 2000  # characters of a foreign error's text that are shown
 
@@ -134,3 +137,19 @@ class SetupError(RunError):
     """Something that the run needs is not installed or not reachable; nothing was started."""
 
     exit_code = 2
+
+
+def lacking(module: str, extra: str) -> str:
+    """That a module is not installed and which extra brings it, "" where it is."""
+    try:
+        there = importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # nor what it is a part of
+        there = False
+    return "" if there else f"module '{module}' is not installed: {how_to_install(extra)}"
+
+
+def require(extra: str, *modules: str) -> None:
+    """Raise `SetupError` unless the modules, which an extra brings, are installed."""
+    for module in modules:
+        if problem := lacking(module, extra):
+            raise SetupError(problem)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,8 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.contract.errors import SetupError
-from cosim.contract.extras import how_to_install
+from cosim.contract.errors import SetupError, require
 from cosim.contract.jammer import CAUSES
 from cosim.dataset.leakage import auc, feature_names, index_of, made, matrix, people, read
 from cosim.dataset.windows import KINDS
@@ -96,15 +94,12 @@ def fit(
     """
     if method not in METHODS:
         raise SetupError(f"there is no method '{method}'; there are {', '.join(METHODS)}")
-    if importlib.util.find_spec("sklearn") is None:
-        raise SetupError(f"scikit-learn is not installed: {how_to_install('learn')}")
+    require("learn", "sklearn", *(["torch"] if method == "cnn" else []))
     if len(x) > _MOST:
         some = np.sort(np.random.default_rng(seed).permutation(len(x))[:_MOST])
         x, y = x[some], y[some]
     with np.errstate(all="ignore"):
         fill = np.nan_to_num(np.array([np.median(c[~np.isnan(c)]) if (~np.isnan(c)).any() else 0.0 for c in x.T]))
-    if method == "cnn" and importlib.util.find_spec("torch") is None:
-        raise SetupError(f"torch is not installed: {how_to_install('learn')}")
     x = np.where(np.isnan(x), fill, x)
     if ratios is not None and len(ratios):
         x = with_ratios(x, ratios)

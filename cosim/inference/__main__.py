@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from cosim.contract.errors import lacking
 from cosim.inference.kernels import kernels, make_weights
 from cosim.inference.limits import usable_cores
 from cosim.inference.station import Station
@@ -25,6 +26,9 @@ def main() -> int:
     parser.add_argument("--clock", type=float, default=1e9, metavar="HZ", help="of a core, for the kernel hold")
     parser.add_argument("--make-weights", type=Path, metavar="FOLDER", help="write the networks' weights and leave")
     given = parser.parse_args()
+    needs = [("starlette", "web"), ("uvicorn", "web")] if given.make_weights is None else [("torch", "learn")]
+    if missing := next(filter(None, (lacking(*one) for one in needs)), ""):
+        parser.error(missing)
     if given.make_weights is not None:
         make_weights(given.make_weights)
         return 0

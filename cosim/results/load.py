@@ -10,7 +10,6 @@ A run that was killed, or still runs, is read from its stream files up to the la
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -23,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyarrow as pa
 
-from cosim.contract.errors import CosimError, SetupError
-from cosim.contract.extras import how_to_install
+from cosim.contract.errors import CosimError, SetupError, require
 from cosim.results.arrays import texts
 from cosim.results.convert import assemble, read_members, read_plan, read_stream, stream_files, survey
 from cosim.results.events import JOURNAL, events_table, nodes_table
@@ -175,8 +173,7 @@ class Runs(_Tables):
     @property
     def figures(self) -> pd.DataFrame:
         """Parameters and figures, a row per run, as a pandas data frame; `table("figures")` needs no pandas."""
-        if importlib.util.find_spec("pandas") is None:
-            raise SetupError(f"module 'pandas' is not installed: {how_to_install('tables')}")
+        require("tables", "pandas")
         return self.table("figures").df()
 
     def unit(self, figure: str) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
-import importlib.util
 from collections.abc import Sequence
 
-from cosim.contract.extras import how_to_install
+from cosim.contract import errors
 
 MOST = 1024  # endpoints
 LISTEN = "COSIM_METRICS"  # variable, HOST:PORT: where endpoints are when the scenario does not say
@@ -26,11 +25,5 @@ def ports(nodes: Sequence[str], first: int) -> dict[str, int]:
 
 def lacking(url: str) -> str:
     """Why a collector at `url` cannot be told, and what to do; "" when it can."""
-    for name in ("grpc", "opentelemetry.proto") if url.startswith("grpc") else ():
-        try:
-            there = importlib.util.find_spec(name) is not None
-        except ModuleNotFoundError:  # nor what it is a part of
-            there = False
-        if not there:
-            return f"module '{name}' is not installed: {how_to_install('otlp')}"
-    return ""
+    names = ("grpc", "opentelemetry.proto") if url.startswith("grpc") else ()
+    return next(filter(None, (errors.lacking(name, "otlp") for name in names)), "")

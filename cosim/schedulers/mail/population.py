@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.errors import require
 from cosim.schedulers.catalogue.networks import made, perceptron
 from cosim.schedulers.catalogue.training import library
 from cosim.schedulers.mail.model import BINS, NAMES, NOISE, clients, generated
@@ -92,6 +93,7 @@ def divergences(real: Ints, virtual: Ints, groups: tuple[int, ...]) -> dict[str,
 
 def mixture(rows: Floats, bounds: list[Floats], count: int, seed: int) -> Ints:
     """Bins of `count` clients drawn from a mixture of 10 Gaussians, the sub-scenario one-hot and rounded."""
+    require("learn", "sklearn")
     from sklearn.mixture import GaussianMixture
 
     x = np.concatenate([rows[:, :3], np.eye(3)[rows[:, 3].astype(int)]], axis=1)
