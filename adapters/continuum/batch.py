@@ -8,17 +8,16 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from adapters.continuum.access import Access
 from adapters.continuum.air import Air, Changes
-from adapters.continuum.books import HostAccounts
+from adapters.continuum.books import HostLog
 from adapters.continuum.check import of_files, problems
 from adapters.continuum.config import ContinuumConfig
 from adapters.continuum.world import ContinuumWorld, build, slots_of
 from cosim.continuum.batches import Action
 from cosim.continuum.engine import Engine
-from cosim.continuum.prepared import HostRows, Prepared
+from cosim.continuum.prepared import Prepared
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Event
 from cosim.contract.errors import refuse
@@ -59,19 +58,9 @@ def prepare(config: ContinuumConfig, context: Context, events: Sequence[Event]) 
         names=world.names,
         workloads=tuple(load.name for load in scene.workloads),
         timeline=tuple(_Timeline(config, context, world).actions(events)),
-        hosts=lambda engine: _host_rows(engine, world, context),
+        hosts=lambda engine: HostLog(engine, world, scene),
         rest=(config.model_dump(exclude={*_OPTIONS, "scheduler", "threads"}), tuple(events)),
     )
-
-
-def _host_rows(engine: Engine, world: ContinuumWorld, context: Context) -> HostRows:
-    books = HostAccounts(engine, world, context.scene)
-
-    def rows(time: float) -> dict[str, NDArray[np.generic]]:
-        frame = books.host_frame(time)
-        return {"slot": frame.slot, **frame.columns}
-
-    return rows
 
 
 class _Timeline:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +47,7 @@ class HostAccounts:
     def begin(self, slots: Slots) -> None:
         """Other nodes are at these slots from now on: their meters start at zero."""
         meters = self._engine.meters(slots)
-        self._zero[:, slots] = self._readings(slots, meters)
+        self._zero[:, slots] = self._readings(slots, meters, self._engine.now, self._billed_now(slots))
         self._note(slots, self._engine.now, meters)
 
     def _note(self, slots: Slots, time: float, meters: Meters) -> None:
@@ -54,14 +55,20 @@ class HostAccounts:
         self._last[1, slots] = meters.busy
         self._last[2, slots] = meters.energy
 
-    def _readings(self, slots: Slots, meters: Meters) -> NDArray[np.float64]:
-        """(6, n) J, cost, completed, B sent, B received, busy s."""
+    def _billed_now(self, slots: Slots) -> NDArray[np.float64] | None:
+        """What the energy of these nodes costs by their tariffs; None: none has one."""
+        return self._engine.bills()[1, slots] if self._billed.any() else None
+
+    def _readings(
+        self, slots: Slots, meters: Meters, now: float | NDArray[np.float64], billed: NDArray[np.float64] | None
+    ) -> NDArray[np.float64]:
+        """(6, n) J, cost, completed, B sent, B received, busy s; (6, m, n) for meters and `now` of m times."""
         cpu, transfer, energy, own = (price[slots] for price in self._prices)
         paid = energy * meters.energy
-        if self._billed.any():
-            paid = np.where(self._billed[slots], self._engine.bills()[1, slots], paid)
+        if billed is not None:
+            paid = np.where(self._billed[slots], billed, paid)
         real = self._real.energy[slots]
-        cost = cpu * meters.busy + transfer * meters.transferred + paid + energy * real + own * self._engine.now
+        cost = cpu * meters.busy + transfer * meters.transferred + paid + energy * real + own * now
         return np.stack([meters.energy + real, cost, meters.completed, meters.sent, meters.received, meters.busy])
 
     def _there(self, which: NDArray[np.bool_]) -> Slots:
@@ -73,29 +80,40 @@ class HostAccounts:
         meters = self._engine.meters(slots)
         since, busy, joules = self._last[:, slots]
         span = time - since
-        safe = np.where(span > 0.0, span, 1.0)
         real = self._real.busy[slots], self._real.energy[slots]
-        share = np.where(span > 0.0, (meters.busy - busy) / (safe * self._cores[slots]), 0.0)
+        share = self._share(slots, span, meters.busy - busy)
         self._real.passed(slots, span, share, meters.energy - joules, meters.up)
         more_busy, more_joules = self._real.busy[slots] - real[0], self._real.energy[slots] - real[1]
-        energy, cost, completed, _, _, _ = self._readings(slots, meters) - self._zero[:, slots]
-        columns = {
-            "running": meters.running.astype(np.int32),
-            "utilisation": share + more_busy / (safe * self._cores[slots]),
-            "power": np.where(span > 0.0, (meters.energy - joules + more_joules) / safe, meters.power),
-            "energy": energy,
-            "cost": cost,
-            "completed": completed.astype(np.int64),
-            "up": meters.up,
-        }
+        readings = self._readings(slots, meters, self._engine.now, self._billed_now(slots)) - self._zero[:, slots]
+        columns = self._columns(slots, span, meters, share, more_busy, meters.energy - joules + more_joules, readings)
         self._note(slots, time, meters)
         return Frame("host", time, slots.astype(np.int32), columns)
+
+    def _share(self, slots: Slots, span: NDArray[np.float64], busy: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Mean share of the cores that were busy for `busy` s in all."""
+        return np.where(span > 0.0, busy / (np.where(span > 0.0, span, 1.0) * self._cores[slots]), 0.0)
+
+    def _columns(
+        self, slots: Slots, span: NDArray[np.float64], meters: Meters, share: NDArray[np.float64],
+        more_busy: NDArray[np.float64] | float, joules: NDArray[np.float64], readings: NDArray[np.float64],
+    ) -> dict[str, NDArray[Any]]:  # fmt: skip
+        """Those of the signal `host`, after a `span` in which nodes took these `joules`."""
+        safe = np.where(span > 0.0, span, 1.0)
+        return {
+            "running": meters.running.astype(np.int32),
+            "utilisation": share + more_busy / (safe * self._cores[slots]),
+            "power": np.where(span > 0.0, joules / safe, meters.power),
+            "energy": readings[0],
+            "cost": readings[1],
+            "completed": readings[2].astype(np.int64),
+            "up": meters.up,
+        }
 
     def traffic_frame(self, time: float) -> Frame:
         """One row per present device with a radio."""
         slots = self._there(self._sends)
         meters = self._engine.meters(slots)
-        readings = self._readings(slots, meters) - self._zero[:, slots]
+        readings = self._readings(slots, meters, self._engine.now, None) - self._zero[:, slots]
         columns = {
             "uploads": meters.uploads.astype(np.int32),
             "downloads": meters.downloads.astype(np.int32),
@@ -103,6 +121,35 @@ class HostAccounts:
             "received": readings[4],
         }
         return Frame("traffic", time, slots.astype(np.int32), columns)
+
+
+class HostLog(HostAccounts):
+    """The rows of a run that nobody reads before its end, in which nodes neither come nor go nor really compute."""
+
+    def __init__(self, engine: Engine, world: ContinuumWorld, scene: Scene) -> None:
+        super().__init__(engine, world, scene)
+        self._slots = self._there(self._cores > 0)
+        self._seen: list[tuple[float, Meters, NDArray[np.float64] | None]] = []
+
+    def look(self) -> None:
+        """Take down what the meters show now."""
+        self._seen.append((self._engine.now, self._engine.meters(self._slots), self._billed_now(self._slots)))
+
+    def rows(self) -> dict[str, NDArray[Any]]:
+        """The columns of `host_frame` at each look, one after another, and `time` and `slot`."""
+        slots, times = self._slots, np.array([time for time, _, _ in self._seen])[:, None]
+        meters = Meters(**{
+            one.name: np.stack([getattr(seen, one.name) for _, seen, _ in self._seen]) for one in fields(Meters)
+        })  # fmt: skip
+        billed = np.stack([bill for _, _, bill in self._seen if bill is not None]) if self._billed.any() else None
+        span, busy, joules = (np.diff(values, axis=0, prepend=0.0) for values in (times, meters.busy, meters.energy))
+        share, readings = self._share(slots, span, busy), self._readings(slots, meters, times, billed)
+        columns = {
+            **self._columns(slots, span, meters, share, 0.0, joules, readings),
+            "time": np.broadcast_to(times, share.shape),
+            "slot": np.broadcast_to(slots, share.shape),
+        }
+        return {name: column.reshape(-1) for name, column in columns.items()}
 
 
 def _tasks(tally: NDArray[np.int64], in_flight: int) -> dict[str, object]:

@@ -34,6 +34,7 @@ from cosim.continuum.system import System
 from cosim.contract.records import Records
 
 _MANY = 50_000  # rows that are sorted by compiled code
+_EACH = np.array([processor(0), uplink(0), downlink(0)])[:, None]  # stations of a node, from its first on
 _BLOCK = 1024  # rows that stay in a processor's cache while their columns are copied
 
 Floats = NDArray[np.float64]
@@ -92,48 +93,47 @@ class Ledger:
         return float((self.cost_cpu + self.cost_transfer + self.cost_energy + self.cost_own).sum()) + self.penalty
 
 
-def _upto(stations: Records, now: float) -> tuple[Floats, Floats, Floats]:
-    """(units served, busy server-seconds, J) of stations at `now`."""
-    span = now - stations["since"]
-    used = np.where(stations["rate"] > 0.0, np.minimum(stations["active"], stations["servers"]), 0)
-    served = stations["served"] + stations["rate"] * used * span
-    return served, stations["busy"] + used * span, stations["energy"] + stations["power"] * span
+def _upto(stations: Records, at: Any, now: float) -> tuple[Floats, Floats, Floats]:  # noqa: ANN401 - an index
+    """(units served, busy server-seconds, J) at `now` of the stations `at`; whole records would be slow to pick."""
+    span, rate = now - stations["since"][at], stations["rate"][at]
+    used = np.where(rate > 0.0, np.minimum(stations["active"][at], stations["servers"][at]), 0)
+    served = stations["served"][at] + rate * used * span
+    return served, stations["busy"][at] + used * span, stations["energy"][at] + stations["power"][at] * span
 
 
 def read_links(s: State) -> Floats:
     """B served by the stations of the links up to the present time."""
-    links = s.stations[first_link_station(len(s.nodes)) : int(s.meta["first_accelerator"][0])]
-    return _upto(links, float(s.meta["now"][0]))[0]
+    links = slice(first_link_station(len(s.nodes)), int(s.meta["first_accelerator"][0]))
+    return _upto(s.stations, links, float(s.meta["now"][0]))[0]
 
 
 def read_meters(s: State, slots: NDArray[np.int_]) -> Meters:
     """The meters of nodes at the present time."""
-    now = float(s.meta["now"][0])
-    nodes = s.nodes[slots]
-    processors = s.stations[processor(slots)]
-    uplinks, downlinks = s.stations[uplink(slots)], s.stations[downlink(slots)]
-    _, busy, energy = _upto(processors, now)
-    power = processors["power"].copy()
+    nodes, stations = s.nodes, s.stations
+    at = processor(slots) + _EACH  # (3, n)
+    (_, sent, received), (busy, _, _), (energy, _, _) = _upto(stations, at, float(s.meta["now"][0]))
+    active, power = stations["active"][at], stations["power"][at[0]]
     if len(s.accelerators):
         more, watts = accelerator_use(s)
         energy, power = energy + more[slots], power + watts[slots]
-    running = processors["active"] + processors["queued"]
+    running = active[0] + stations["queued"][at[0]]
     if len(s.machines):
-        mine = nodes["machine"] >= 0
-        machines = s.machines[nodes["machine"][mine]]
+        machine = nodes["machine"][slots]
+        mine = machine >= 0
+        machines = s.machines[machine[mine]]
         running[mine] = machines["resident"] + machines["waiting"]
     return Meters(
         running=running,
         busy=busy,
         energy=energy,
         power=power,
-        completed=nodes["completed"].copy(),
-        up=nodes["up"] != 0,
-        transferred=nodes["inputs"] + nodes["outputs"],
-        uploads=uplinks["active"].copy(),
-        downloads=downlinks["active"].copy(),
-        sent=_upto(uplinks, now)[0],
-        received=_upto(downlinks, now)[0],
+        completed=nodes["completed"][slots],
+        up=nodes["up"][slots] != 0,
+        transferred=nodes["inputs"][slots] + nodes["outputs"][slots],
+        uploads=active[1],
+        downloads=active[2],
+        sent=sent,
+        received=received,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -12,8 +12,17 @@ from cosim.continuum.batches import Action
 from cosim.continuum.engine import Engine
 from cosim.continuum.system import System
 
-# (time in s) -> columns of the signal `host` at that time, and `slot`
-HostRows = Callable[[float], Mapping[str, NDArray[Any]]]
+
+class HostRows(Protocol):
+    """Keeps what the meters of one engine show, from time 0 on at every period."""
+
+    def look(self) -> None:
+        """Take down what they show now."""
+        ...
+
+    def rows(self) -> Mapping[str, NDArray[Any]]:
+        """Columns of the signal `host` at all looks, one after another, and `time` and `slot`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,5 +38,5 @@ class Prepared:
     names: tuple[str, ...]  # of the nodes, by slot
     workloads: tuple[str, ...]
     timeline: tuple[tuple[float, Action], ...]  # events, and the access network at every step
-    hosts: Callable[[Engine], HostRows]  # reads one engine, from time 0 on at every period
+    hosts: Callable[[Engine], HostRows]  # of one engine that is at time 0
     rest: object  # configuration that is in none of the above; compared for equality

@@ -86,7 +86,7 @@ class BatchedRuns:
             raise NotBatchableError("the scheduler is free, but the placement is replayed")
         self._tables = {*tables}
         self._lock = threading.Lock()
-        self._rows: WeakKeyDictionary[Engine, tuple[HostRows, list[Mapping[str, NDArray[Any]]]]] = WeakKeyDictionary()
+        self._rows: WeakKeyDictionary[Engine, HostRows] = WeakKeyDictionary()
         self._found: list[dict[str, Floats]] = []
         self._pairs: Pairs = {}
         self._batcher = Batcher(
@@ -158,14 +158,10 @@ class BatchedRuns:
         return found
 
     def _look(self, number: int) -> Action:
-        time = number * self._base.period
-
         def act(engine: Engine) -> None:
             if number == 0:
-                self._rows[engine] = self._base.hosts(engine), []
-            read, rows = self._rows[engine]
-            found = read(time)
-            rows.append({**found, "time": np.full(len(found["slot"]), time)})
+                self._rows[engine] = self._base.hosts(engine)
+            self._rows[engine].look()
 
         return act
 
@@ -179,11 +175,11 @@ class BatchedRuns:
                 **{name: ended[name] for name in _TASK},
             }  # fmt: skip
         if "host" in self._tables:
-            _, rows = self._rows[engine]
+            rows = self._rows[engine].rows()
             tables["host"] = {
-                "node": np.concatenate([row["slot"] for row in rows]),
-                "time": np.concatenate([row["time"] for row in rows]),
-                **{name: np.concatenate([row[name] for row in rows]).astype(np.float64) for name in _HOST},
+                "node": rows["slot"],
+                "time": rows["time"],
+                **{name: rows[name].astype(np.float64) for name in _HOST},
             }
         found = {
             name: pairing.values(quantity.of(tables[quantity.table]), end)

@@ -273,7 +273,16 @@ FAULTS: dict[str, tuple[Change, Change, tuple[tuple[str, str], ...], int, str]] 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+# What finds these is looked at by a quicker test as well, or finds another fault above.
+SLOW = (
+    "negative node", "constant node", "empty node", "no times", "stuck sensor", "outlier", "text", "gap", "lost tasks",
+    "negative times", "averaged responses", "a node copied", "whole seconds", "sizes in KiB", "sizes of 0",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "fault", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in FAULTS]
+)
 def test_no_fault_is_silent(telemetry, tmp_path, fault):
     of_power, of_tasks, changes, code, words = FAULTS[fault]
     power, tasks = telemetry
