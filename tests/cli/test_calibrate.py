@@ -13,7 +13,7 @@ from cosim.plan.compile import compile_plan
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
 
-pytest.importorskip("scipy", reason="pip install 'continuum-cosim[twin]'")
+pytest.importorskip("scipy", reason="pip install -e '.[twin]'")
 
 LINE = """\
 apiVersion: cosim/v1

@@ -229,7 +229,7 @@ def test_a_report_needs_the_name_of_a_file(
 @pytest.fixture(scope="module")
 def crate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What was published of a run."""
-    pytest.importorskip("rocrate", reason="pip install 'continuum-cosim[publish]'")
+    pytest.importorskip("rocrate", reason="pip install -e '.[publish]'")
     folder = tmp_path_factory.mktemp("published")
     (folder / "tracks.csv").write_text("time,id,x,y\n0,car-1,0,0\n1,car-1,5,0\n")
     (folder / "scenario.cosim.yaml").write_text(SCENARIO)

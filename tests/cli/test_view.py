@@ -20,7 +20,7 @@ from cosim.cli.main import app
 from cosim.results.folder import RunFolder
 from tests.unit.results import synthetic
 
-fastapi = pytest.importorskip("fastapi", reason="pip install 'continuum-cosim[web]'")
+fastapi = pytest.importorskip("fastapi", reason="pip install -e '.[web]'")
 finished = pytest.importorskip("cosim.web.finished")
 serve = pytest.importorskip("cosim.web.serve")
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.slow
 def test_the_site_builds_strictly(tmp_path):
-    pytest.importorskip("material", reason="needs pip install 'continuum-cosim[docs]'")
+    pytest.importorskip("material", reason="needs pip install -e '.[docs]'")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     # a proxy that nobody serves: whatever wants the network fails
     network = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "NO_MKDOCS_2_WARNING": "1"}

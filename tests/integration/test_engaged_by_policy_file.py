@@ -7,7 +7,7 @@ import pytest
 
 import cosim
 
-pytest.importorskip("pandas", reason="policies get telemetry by pandas: pip install 'continuum-cosim[tables]'")
+pytest.importorskip("pandas", reason="policies get telemetry by pandas: pip install -e '.[tables]'")
 
 FARM = Path(__file__).resolve().parents[2] / "scenarios" / "smart-farm-mlsysops"
 POLICY = """

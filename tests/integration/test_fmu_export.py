@@ -9,8 +9,8 @@ import cosim
 from cosim.contract.errors import SetupError
 from cosim.results.fmu import write_fmu
 
-fmpy = pytest.importorskip("fmpy", reason="needs pip install 'continuum-cosim[fmi]'")
-pytest.importorskip("pythonfmu3", reason="needs pip install 'continuum-cosim[fmi]'")
+fmpy = pytest.importorskip("fmpy", reason="needs pip install -e '.[fmi]'")
+pytest.importorskip("pythonfmu3", reason="needs pip install -e '.[fmi]'")
 
 SCENARIO = """
 apiVersion: cosim/v1

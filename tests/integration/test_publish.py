@@ -15,7 +15,7 @@ from cosim.cli.main import app
 from cosim.results.crate import differences, lock, rerun
 from cosim.results.executor import LocalExecutor
 
-pytest.importorskip("rocrate", reason="needs pip install 'continuum-cosim[publish]'")
+pytest.importorskip("rocrate", reason="needs pip install -e '.[publish]'")
 
 SCENARIO = """\
 apiVersion: cosim/v1

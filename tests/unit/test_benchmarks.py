@@ -112,7 +112,7 @@ def test_every_benchmark_that_a_page_names_has_its_tables_as_crates():
 
 
 def test_a_table_is_made_again_from_its_crate(tmp_path):
-    pytest.importorskip("rocrate", reason="needs pip install 'continuum-cosim[publish]'")
+    pytest.importorskip("rocrate", reason="needs pip install -e '.[publish]'")
     made = json.loads(benchmark("crates", "branch", "--out", str(tmp_path), "--json", "--", *TINY["branch"]))["made"]
     crate = Path(made[0])
     found = json.loads(benchmark("crates", "--again", str(crate), "--json"))

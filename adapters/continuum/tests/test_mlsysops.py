@@ -16,7 +16,7 @@ from cosim.contract.laws import Law
 from cosim.contract.signals import TASK_STATUS
 from cosim.schedulers.mlsysops import ClusterAgent
 
-pytest.importorskip("pandas", reason="policies get telemetry by pandas: pip install 'continuum-cosim[tables]'")
+pytest.importorskip("pandas", reason="policies get telemetry by pandas: pip install -e '.[tables]'")
 
 HERE = Path(__file__).parent
 POINTS = (OperatingPoint(1e9, 10.0, 20.0), OperatingPoint(2e9, 20.0, 40.0))

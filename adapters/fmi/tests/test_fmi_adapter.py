@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-fmpy = pytest.importorskip("fmpy", reason="needs pip install 'continuum-cosim[fmi]'")
-pytest.importorskip("pythonfmu3", reason="needs pip install 'continuum-cosim[fmi]'")
+fmpy = pytest.importorskip("fmpy", reason="needs pip install -e '.[fmi]'")
+pytest.importorskip("pythonfmu3", reason="needs pip install -e '.[fmi]'")
 
 from adapters.fmi.adapter import FmiAdapter  # noqa: E402
 from adapters.fmi.check import problems  # noqa: E402

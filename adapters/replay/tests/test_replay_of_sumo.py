@@ -19,7 +19,7 @@ def run(*command):
 
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory):
-    sumo = pytest.importorskip("sumo", reason="pip install 'continuum-cosim[sumo]'")
+    sumo = pytest.importorskip("sumo", reason="pip install -e '.[sumo]'")
     folder, home = tmp_path_factory.mktemp("sumo"), Path(sumo.SUMO_HOME)
     net, trips = folder / "grid.net.xml", folder / "trips.rou.xml"
     run(home / "bin/netgenerate", "--grid", "--grid.number", "3", "--seed", "1", "-o", net)

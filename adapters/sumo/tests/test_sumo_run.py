@@ -20,7 +20,7 @@ from adapters.sumo import install
 from tests.forked import Forks
 from tests.ports import free_port
 
-pytest.importorskip("libsumo", reason="needs SUMO: pip install 'continuum-cosim[sumo]'")
+pytest.importorskip("libsumo", reason="needs SUMO: pip install -e '.[sumo]'")
 pytestmark = pytest.mark.sumo
 
 ROOT = Path(__file__).parents[3]

@@ -224,8 +224,8 @@ class Service:
 
 @pytest.fixture
 def grpc_collector():
-    pytest.importorskip("grpc", reason="pip install 'continuum-cosim[otlp]'")
-    pytest.importorskip("opentelemetry.proto", reason="pip install 'continuum-cosim[otlp]'")
+    pytest.importorskip("grpc", reason="pip install -e '.[otlp]'")
+    pytest.importorskip("opentelemetry.proto", reason="pip install -e '.[otlp]'")
     service = Service()
     service.start()
     yield service
@@ -282,8 +282,8 @@ def test_what_grpc_needs_is_said_at_the_check(monkeypatch):
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
 def test_a_collector_that_is_not_there_harms_nothing(tmp_path, scheme):
     if scheme == "grpc":
-        pytest.importorskip("grpc", reason="pip install 'continuum-cosim[otlp]'")
-        pytest.importorskip("opentelemetry.proto", reason="pip install 'continuum-cosim[otlp]'")
+        pytest.importorskip("grpc", reason="pip install -e '.[otlp]'")
+        pytest.importorskip("opentelemetry.proto", reason="pip install -e '.[otlp]'")
     adapter = started(tmp_path, otlp=f"{scheme}://127.0.0.1:1", interval="10 ms")
     adapter.step(1.0, INPUTS)
     end = time.monotonic() + 10

@@ -11,7 +11,7 @@ import cosim
 from cosim.cli.main import app
 from cosim.contract.geo import LocalFrame
 
-pytest.importorskip("mcap", reason="pip install 'continuum-cosim[mcap]'")
+pytest.importorskip("mcap", reason="pip install -e '.[mcap]'")
 
 SCENARIO = """\
 apiVersion: cosim/v1

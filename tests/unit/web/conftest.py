@@ -10,7 +10,7 @@ from cosim.plan.compile import compile_plan
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
 
-pytest.importorskip("fastapi", reason="pip install 'continuum-cosim[web]'")
+pytest.importorskip("fastapi", reason="pip install -e '.[web]'")
 pytest.importorskip("httpx2", reason="needs httpx2")
 
 ROOT = Path(__file__).resolve().parents[3]
