@@ -327,6 +327,15 @@ def test_another_processor_is_compiled_for_apart(toy):
     assert ask(toy, begun, **cache) == ("False 41 0" if level == "x86-64-v3" else "True 41 1")
 
 
+@pytest.mark.parametrize("features", ["{**have, 'fma': False}", "{}"], ids=["an older one", "another family"])
+def test_a_processor_without_the_level_is_compiled_for_itself(toy, features):
+    code = (
+        "import llvmlite.binding as b; have = b.get_host_cpu_features(); b.get_host_cpu_features = lambda: "
+        f"{features}; from cosim import machine_code; print(machine_code._config.CPU_NAME)"
+    )
+    assert ask_anew(toy, code) == "None"
+
+
 def test_code_is_kept_for_once_where_no_folder_can_be_written(tmp_path, monkeypatch):
     from cosim import machine_code
 
