@@ -63,7 +63,7 @@ def _missing(marker: str) -> str:
     if marker == "sumo":
         return "; ".join(filter(None, (requirement.missing() for requirement in adapter_kind("sumo").requires)))
     if marker == "ray" and importlib.util.find_spec("ray") is None:
-        return "Ray is not installed: pip install 'continuum-cosim[ray]'"
+        return "Ray is not installed: pip install -e '.[ray]'"
     if marker == "browser" and not (shutil.which("chromium") and shutil.which("chromedriver")):
         return "Chromium and its driver are not installed"
     if marker == "netns" and (os.geteuid() != 0 or not Path("/dev/net/tun").exists()):
@@ -175,7 +175,7 @@ def _remedy(module: str) -> str:
     package = _PACKAGES.get(module, module).replace("_", "-")
     for extra, lines in project["optional-dependencies"].items():
         if any(re.match(rf"{package}[^\w-]", line) for line in lines):
-            return f": pip install 'continuum-cosim[{extra}]'"
+            return f": pip install -e '.[{extra}]'"
     return ""
 
 

@@ -272,7 +272,7 @@ def test_what_grpc_needs_is_said_at_the_check(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     (problem,) = problems(config, CONTEXT)
     assert (problem.path, problem.fatal) == ("adapters.telemetry.otlp", True)
-    assert "continuum-cosim[otlp]" in problem.message
+    assert "grpcio" in problem.message
     assert problems(TelemetryConfig(otlp="http://collector:4318"), CONTEXT) == []
     for url in ("grpc:/collector", "tcp://collector:4317", "grpc://collector:4317/path", "http://a:port", "grpc://:1"):
         with pytest.raises(ValidationError):
