@@ -2,7 +2,7 @@
 
 `COSIM_REQUIRE="sumo browser torch git"` names the markers whose tests must run, and the modules and programs that they
 may not skip for; continuous integration sets it, so that a green run means that they have run. `COSIM_SKIPS=FILE`
-names the file that lists what was skipped; `pytest @FILE` runs that.
+names the file that lists what was skipped; `pytest @FILE` runs that, and FILE.json has the reasons as well.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import gc
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -53,7 +54,7 @@ _PACKAGES = {
     "grpc": "grpcio", "material": "mkdocs-material", "opentelemetry": "opentelemetry-proto", "sklearn": "scikit-learn",
     "starlette": "fastapi", "sumo": "eclipse-sumo",
 }  # fmt: skip
-_SKIPPED: dict[str, None] = {}  # node ids, in order
+_SKIPPED: dict[str, str] = {}  # node id -> why
 _LONGEST = "tests/unit/twin/"  # the folder that takes longest comes first: no worker is left with it at the end
 DATA = Path(__file__).resolve().parent / "../shared/data"
 
@@ -143,7 +144,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     gc.unfreeze()  # extension modules tell of what is never freed
     file = os.environ.get("COSIM_SKIPS")
     if file and not hasattr(session.config, "workerinput"):
-        Path(file).write_text("".join(f"{name}\n" for name in _SKIPPED), encoding="utf-8")
+        text = json.dumps(_SKIPPED) if file.endswith(".json") else "".join(f"{name}\n" for name in _SKIPPED)
+        Path(file).write_text(text, encoding="utf-8")
 
 
 @pytest.hookimpl(tryfirst=True)  # before groups are read
@@ -210,8 +212,8 @@ def pytest_make_collect_report(
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    if name := getattr(report, "skipped_id", ""):
-        _SKIPPED[name] = None
+    if (name := getattr(report, "skipped_id", "")) and isinstance(report.longrepr, tuple):
+        _SKIPPED[name] = report.longrepr[2]
 
 
 pytest_collectreport = pytest_runtest_logreport

@@ -66,7 +66,7 @@ class TraciBackend(Questions):
                 stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=install.environment(),
             )  # fmt: skip
         try:
-            self._sumo = _connect(port, "localhost", self._process)
+            self._sumo = _connect(port, "127.0.0.1", self._process)
         except FAILURES as error:
             said = console.read_text(errors="replace").strip()
             raise OSError(said or str(error)) from error

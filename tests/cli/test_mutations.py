@@ -18,7 +18,12 @@ SCENARIOS = sorted(path.parent for path in (ROOT / "scenarios").glob("*/scenario
 MUTATIONS = 400 // len(SCENARIOS)  # of each scenario, in process
 VERBS = (("check",), ("plan", "--json"))  # in a process, by turns
 
-every = pytest.mark.parametrize("folder", [pytest.param(f, id=f.name) for f in SCENARIOS])
+
+def marks(folder):
+    return [pytest.mark.sumo] if "sumo:" in (folder / "scenario.cosim.yaml").read_text() else []
+
+
+every = pytest.mark.parametrize("folder", [pytest.param(f, id=f.name, marks=marks(f)) for f in SCENARIOS])
 
 
 @pytest.fixture
@@ -31,6 +36,8 @@ def copy(folder, tmp_path) -> Path:
 def test_check_survives_damage(folder, copy):
     rng = random.Random(f"in process {folder.name}")
     text = (folder / "scenario.cosim.yaml").read_text()
+    if "mlsysops:" in text:
+        pytest.importorskip("pandas")
     assert CliRunner().invoke(app, ["check", str(copy)]).exit_code == 0
     codes = set()
     for number in range(MUTATIONS):

@@ -14,6 +14,7 @@ import pytest
 import cosim
 from cosim.results.pairing import pair
 
+pytest.importorskip("pandas")
 parser = pytest.importorskip("prometheus_client.parser")
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow]

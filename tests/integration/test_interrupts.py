@@ -192,6 +192,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", place], check=True)
 
 
+@pytest.mark.needs("mount")
 def test_a_full_disk_ends_the_run_with_what_there_is(tmp_path, small_disk):
     scenario = reactor.write(tmp_path / "s", duration=100_000, isolated="false", pacing="30 x", drones=30)
     with cosim(scenario, small_disk, "--set", "run.step=100 ms") as process:

@@ -18,6 +18,8 @@ from cosim.contract.errors import CosimError
 from cosim.live import finding
 from cosim.talk import control, keys
 
+pytest.importorskip("pandas")
+
 pytestmark = [pytest.mark.slow, pytest.mark.chaos]
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,6 +16,7 @@ from cosim.cli.main import app
 from cosim.contract.errors import ScenarioError, SetupError
 from cosim.report.figure import points
 
+pytest.importorskip("pandas")
 stats = pytest.importorskip("scipy.stats")
 
 
@@ -145,6 +146,7 @@ def test_a_damaged_run_of_a_sweep_is_told(sweep, tmp_path):
 
 
 def test_a_figure_is_drawn_with_its_table(sweep, tmp_path):
+    pytest.importorskip("matplotlib")
     path, figures, _ = sweep
     goal = tmp_path / "paper/late"
     words = ["figure", str(path), "--x", "scheduler", "--y", "response_mean", "--out", str(goal)]

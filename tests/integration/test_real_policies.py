@@ -15,6 +15,8 @@ import cosim
 from cosim.results.ledgers import ledger_faults
 from cosim.results.pairing import pair
 
+pytest.importorskip("pandas")
+
 pytestmark = [pytest.mark.netns, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]

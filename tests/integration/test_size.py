@@ -40,6 +40,7 @@ def scenario(tmp_path_factory) -> Path:
 
 @pytest.mark.slow
 def test_the_answer_is_that_of_exhaustive_replication(scenario):
+    pytest.importorskip("pandas")
     goal = "late_share < 5 %"
     command = ["size", str(scenario), "--vary", "N=1..3", "--until", goal, "--price", "0.1 /h", "--least", "3"]
     done = CliRunner().invoke(app, [*command, "--workers", "1", "--json", "--out", str(scenario / "runs")])

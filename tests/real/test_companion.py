@@ -15,6 +15,7 @@ from cosim.results.ledgers import ledger_faults
 from tests.real import follow
 from tests.real.follow import Real, real, until
 
+pytest.importorskip("pandas")
 psutil = pytest.importorskip("psutil")
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.timeout(300)]

@@ -62,9 +62,15 @@ NEEDS = {
     "jamming": [pytest.mark.slow, pytest.mark.timeout(600)],
     "mutants": [pytest.mark.slow],
 }
+ASKS = {
+    "bus": "helics", "cluster": "scipy", "edgecloudsim": "scipy", "gauges": "psutil", "jamming": "sklearn",
+    "orders": "scipy", "schedulers": "highspy", "vector": "gymnasium", "vehicles": "pymavlink", "worlds": "uvicorn",
+}  # fmt: skip
 
 
 def benchmark(name: str, *arguments: str) -> str:
+    if name in ASKS:
+        pytest.importorskip(ASKS[name])
     done = COSIM.run(f"benchmarks.{name}", *arguments, timeout=550)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -105,6 +105,8 @@ def test_numba_is_loaded_when_a_deferred_entry_point_is_called(toy):
 
 
 def test_numba_takes_scipy_and_yaml_from_nobody(toy):
+    pytest.importorskip("scipy")
+    pytest.importorskip("yaml")
     code = "from cosim import compiling; from toy.callee import double; import scipy, yaml; print(double(2))"
     assert ask_anew(toy, code) == "4"
 

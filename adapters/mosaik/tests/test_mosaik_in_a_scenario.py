@@ -1,6 +1,5 @@
 """Simulators published for mosaik run inside a scenario, the same under either driver."""
 
-import importlib.util
 import json
 from pathlib import Path
 
@@ -40,8 +39,6 @@ nodes:
 def cosim(tmp_path):
     """Runs a `cosim` command in a folder with the scenario and its data."""
     pytest.importorskip("mosaik_csv")
-    if importlib.util.find_spec("cosim.cli.main") is None:
-        pytest.skip("there is no command line yet")
     (tmp_path / "scenario.cosim.yaml").write_text(SCENARIO)
     rows = "".join(f"2030-06-01 12:{minute:02}:00, {100 * minute}.5\n" for minute in range(6))
     (tmp_path / "solar.csv").write_text("Solar\ntime, P\n" + rows)

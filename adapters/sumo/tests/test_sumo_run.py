@@ -225,15 +225,15 @@ def test_a_running_sumo_is_joined(town: Path, tmp_path: Path) -> None:
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=install.environment(),
     )  # fmt: skip
     try:
-        joined = drive(tmp_path, {"config": {"server": f"localhost:{port}"}, "steps": 30})
+        joined = drive(tmp_path, {"config": {"server": f"127.0.0.1:{port}"}, "steps": 30})
         assert same(joined, drive(tmp_path, {"config": block(town, seed=9), "steps": 30}))
         server.wait(60)
     finally:
         if server.poll() is None:
             server.send_signal(signal.SIGKILL)
         server.wait()
-    refused = drive(tmp_path, {"config": {"server": f"localhost:{port}"}, "steps": 1})
-    assert f"no SUMO answers at localhost:{port}" in refused["message"]
+    refused = drive(tmp_path, {"config": {"server": f"127.0.0.1:{port}"}, "steps": 1})
+    assert f"no SUMO answers at 127.0.0.1:{port}" in refused["message"]
 
 
 def test_generated_demand_on_a_packaged_network_is_made_once_and_agrees_with_wgs84(tmp_path: Path) -> None:

@@ -145,6 +145,7 @@ def test_pettingzoo_accepts_the_environment(scenario):
 @pytest.mark.parametrize(("adapter", "policy"), [("interval", "edf"), ("continuum", "pond")])
 def test_an_agent_that_answers_as_a_policy_has_its_run(scenario, adapter, policy):
     """A policy through the environment's questions decides what it decides inside the scenario."""
+    pytest.importorskip("pandas")
     session = Session(scenario(adapter), "interval", 7)
     decide = scheduler(policy).policy(adapter)
     seen = []
@@ -196,6 +197,7 @@ def test_a_run_without_a_task_ends_with_its_first_step(scenario):
 
 def test_rewards_come_to_the_seconds_of_the_run(scenario):
     """A graph counts as the job that the run's table has, not as its stages besides."""
+    pytest.importorskip("pandas")
     stages = ("look: {work: 8 Gcycles, output: 1 kB}", "left: {work: 4 Gcycles, after: [look], output: 1 kB}",
               "right: {work: 9 Gcycles, after: [look], output: 1 kB}")  # fmt: skip
     jobs = f"{{from: camera, arrivals: poisson 0.05 Hz, input: 1 MB, graph: {{{', '.join(stages)}}}}}"

@@ -20,7 +20,7 @@ def whole(plan):
     return json.loads(json.dumps(data, default=lambda block: block.model_dump(mode="json", by_alias=True)))
 
 
-@pytest.mark.parametrize("name", ["hello", "convoy", "city-edge"])
+@pytest.mark.parametrize("name", ["hello", "convoy", pytest.param("city-edge", marks=pytest.mark.sumo)])
 def test_expanding_gives_every_node_and_every_range(name):
     plan = plan_of(f"scenarios/{name}")
     assert json.loads(json.dumps(plan.as_dict())) == whole(plan)

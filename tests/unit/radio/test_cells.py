@@ -42,13 +42,12 @@ def test_close_in_equals_the_formula():
 
 
 def test_umi_equals_the_formulas_with_the_state_and_the_shadowing_that_were_drawn():
+    norm = pytest.importorskip("scipy.stats").norm
     place, state = positions(400), blank(400)
     receive(place, state, law=cells.UMI)
     shadow, sight, power = state
     ground = np.linalg.norm(place[:, None, :2] - STATIONS[None, :, :2], axis=2)
     height = STATIONS[None, :, 2]
-    from scipy.stats import norm
-
     los = norm.cdf(sight) < pathloss.umi_los_probability(ground)
     assert 0.02 < los.mean() < 0.5
     loss = np.where(

@@ -38,6 +38,7 @@ def test_tracks_follow_the_recorded_positions(tmp_path):
 
 
 def test_a_drone_is_drawn_where_it_is_and_not_at_home(tmp_path):
+    pytest.importorskip("pandas")
     run = write_run(tmp_path)
     nodes = pq.read_table(run / "nodes.parquet").to_pandas()
     nodes[["x", "y"]] = nodes[["x", "y"]].fillna(7.0)

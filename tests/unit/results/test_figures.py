@@ -27,6 +27,7 @@ from cosim.results.replications import group, table
 from cosim.results.student import cdf, incomplete_beta, interval, quantile
 from tests.unit.results import synthetic
 
+pytest.importorskip("pandas")
 special = pytest.importorskip("scipy.special")
 stats = pytest.importorskip("scipy.stats")
 
@@ -300,6 +301,7 @@ def test_one_replication_has_no_interval(runs):
 
 
 def test_tables_in_every_form(runs):
+    pytest.importorskip("polars")
     run = cosim.load(runs[0][0])
     link = run.table("link")
     assert len(link.df()) == len(link.pl()) == len(link.fetchnumpy()["time"]) == run.manifest["signals"]["link"]["rows"]

@@ -61,6 +61,7 @@ def test_an_empty_folder_is_refused(tmp_path):
 
 
 def test_the_control_judges_its_best_again():
+    pytest.importorskip("scipy")
     problem = twin_compare._neutral(simtune.problem(*_logs(), replicates=2))
     values, runs, _, _ = twin_compare._chance(problem, 60)(1)
     assert runs == 60
@@ -93,6 +94,7 @@ def test_a_small_table(tmp_path, monkeypatch):
 
 
 def test_a_cut_is_judged_on_rows_that_it_does_not_fit(tmp_path):
+    pytest.importorskip("scipy")
     log = simtune.read(write(tmp_path, 40))
     one, other = twin_splits._cut(log, (0.5, 1.0, 0.0, 0.5), 40, 1)
     assert (one["fit rows"], one["judged rows"]) == ("21 to 40", "1 to 20")
@@ -101,6 +103,7 @@ def test_a_cut_is_judged_on_rows_that_it_does_not_fit(tmp_path):
 
 
 def test_parameters_that_made_a_log_are_nearest_to_its_law(tmp_path):
+    pytest.importorskip("scipy")
     problem = twin_compare._neutral(simtune.problem(simtune.read(write(tmp_path, 40)), None, replicates=8))
     truth, middle = problem.space.values(np.array([[0.3] * 4, [0.5] * 4]))
     law, again, far = (twin_splits._law(problem, values, k * 1000) for k, values in enumerate((truth, truth, middle)))

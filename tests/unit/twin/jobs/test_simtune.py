@@ -9,6 +9,8 @@ from cosim.contract.errors import ScenarioError, SetupError
 from cosim.twin.jobs import files, load, simtune
 from tests.unit.twin.jobs.data import DATA, needs
 
+pytest.importorskip("scipy")
+
 
 def log(cpu, curve, rng):
     energy = 5.0 * np.interp(cpu, simtune.POINTS, curve).sum(axis=1)
