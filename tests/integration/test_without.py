@@ -56,11 +56,12 @@ def naming(package: str) -> list[str]:
 
 def asked(reason: str) -> set[str]:
     """The optional packages, of those that are installed here, for which a test was skipped."""
-    if module := re.search(r"could not import '(\w+)", reason):
-        own = (name for name in OPTIONAL if module[1] in modules({name} & installed().keys()))
-        with_it = (name for name, line in OPTIONAL.items() if module[1] in modules(brought(line)))
+    if module := re.search(r"could not import '(\w+)|module '(\w+)' is not installed", reason):
+        top = module[1] or module[2]
+        own = (name for name in OPTIONAL if top in modules({name} & installed().keys()))
+        with_it = (name for name, line in OPTIONAL.items() if top in modules(brought(line)))
         return {*islice(chain(own, with_it), 1)}
-    extras = re.findall(r"continuum-cosim\[(\w+)\]", reason)
+    extras = re.findall(r"pip install -e '\.\[(\w+)\]'", reason)
     return {name for extra in extras for name in EXTRAS[extra] if name in installed()}
 
 
