@@ -223,7 +223,7 @@ def test_a_missing_requirement_is_told_with_the_way_to_install_it(package):
         ("__init__.py", "import AdapterKind", "import Requirement, AdapterKind"),
         ("__init__.py", 'name="PACKAGE"', NEEDS),
     ]
-    with pytest.raises(SetupError, match="pip install (.* )?'ray"):
+    with pytest.raises(SetupError, match=r"pip install (.* )?'ray"):
         check_adapter(package(changes))
 
 

@@ -171,5 +171,5 @@ def test_the_budget_of_time_ends_training(torch):
 
 def test_without_torch_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
-    with pytest.raises(SetupError, match="pip install (.* )?'torch"):
+    with pytest.raises(SetupError, match=r"pip install (.* )?'torch"):
         Network(1, 1, 1, 1)
