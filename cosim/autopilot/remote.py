@@ -353,7 +353,8 @@ def ground(welcome: Mapping[str, Any]) -> Terrain | None:
         return None
     if not columns or len(heights) % columns or not np.isfinite(heights).all() or not welcome["box"][2] > 0.0:
         raise ProtocolError("its terrain is no grid")
-    return Terrain(np.array(welcome["box"], np.float64), heights.reshape(-1, columns))
+    # Arrays that cannot be written to are another type, for which all of the dynamics would be compiled once more.
+    return Terrain(np.array(welcome["box"], np.float64), heights.reshape(-1, columns).copy())
 
 
 def _done(body: Body) -> Done:

@@ -28,6 +28,7 @@ from cosim.contract.errors import ProtocolError, SetupError
 from cosim.talk import keys
 from cosim.talk.codec import Message
 from cosim.vehicles import Copter, VehicleFleet, Waypoint
+from cosim.vehicles import fleet as dynamics
 from cosim.vehicles.layout import ITEM, STATE
 from cosim.vehicles.terrain import Terrain
 
@@ -107,6 +108,7 @@ def test_a_program_flies_over_the_ground_that_the_run_tells_of(scene):
     one.set_mission(0, [Waypoint(z=20, what="take-off"), Waypoint(40, 0, 20), Waypoint(40, what="land")])
     one.start_mission([0])
     one.advance(120.0)
+    assert len(dynamics._advance.signatures) == 1  # the one that is compiled already
     assert one.state[0]["landed"]
     assert one.state[0]["x"] == pytest.approx(40.0, abs=2.5)
     assert one.state[0]["z"] == pytest.approx(0.2 * one.state[0]["x"], abs=1e-6)
