@@ -273,7 +273,16 @@ FAULTS: dict[str, tuple[Change, Change, tuple[tuple[str, str], ...], int, str]] 
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+# Quicker tests look for these (scenario_faults, faulty_data, tables_of_tasks), or another of the table does as well.
+SLOW = (
+    "negative node", "constant node", "empty node", "stuck sensor", "outlier", "gap", "lost tasks", "negative times",
+    "averaged responses",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "fault", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in FAULTS]
+)
 def test_no_fault_is_silent(telemetry, tmp_path, fault):
     of_power, of_tasks, changes, code, words = FAULTS[fault]
     power, tasks = telemetry
