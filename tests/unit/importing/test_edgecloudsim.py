@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -187,7 +187,6 @@ def test_further_values_stand_in_the_sweep(tmp_path):
     assert data["nodes"]["devices"]["capacity"] == 30
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_damaged_files_are_read_or_refused(tmp_path_factory, data):
     texts = {"properties": PROPERTIES, "applications": applications(), "edge_devices": edge_devices()}

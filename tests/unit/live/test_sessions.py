@@ -8,7 +8,7 @@ import random
 
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.live.lease import MESSAGES, STRIKES
@@ -382,7 +382,6 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(steps, st.integers(0, 1000))
 def test_whatever_happens_every_task_has_one_result(actions, seed):
     """Connections break, messages are lost with them or repeated, agents die: the ledger closes."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ProtocolError
@@ -103,7 +103,6 @@ def test_every_module_that_talks_declares_its_messages_and_packs_none_itself():
     assert protocols == ["cosim/emulation/handover.py", "cosim/talk/codec.py"]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.sampled_from(KINDS).flatmap(
     lambda of: st.tuples(st.just(of), st.fixed_dictionaries(
         {name: good(field) for name, field in SETS[of[0]].kinds[of[1]].items()}
@@ -116,7 +115,6 @@ def test_what_is_declared_arrives_as_it_was_sent(sent):
     assert found.body == body
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.sampled_from(KINDS).flatmap(
     lambda of: st.tuples(st.just(of), st.fixed_dictionaries(
         {name: anything | good(field) for name, field in SETS[of[0]].kinds[of[1]].items()}
@@ -131,14 +129,12 @@ def test_bodies_of_any_values_are_refused_or_come_back(sent):
         return
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.sampled_from(sorted(SETS)), st.binary(max_size=200) | anything.map(msgpack.packb))
 def test_noise_is_a_protocol_error_and_nothing_worse(name, data):
     with pytest.raises(ProtocolError):
         SETS[name].unpack(data)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.sampled_from(KINDS), st.data())
 def test_damaged_messages_are_a_protocol_error_and_nothing_worse(of, data):
     fields = SETS[of[0]].kinds[of[1]]

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgpack
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.contract.adapter import Context, Inputs, json_value
@@ -222,7 +222,6 @@ def test_the_sample_is_read():
     assert inputs.events == (Event(1.0, "degrade", (SlotRange(1),), None, 0.1, 0.2, 1.0),)
 
 
-@settings(max_examples=300)
 @given(st.data())
 def test_mutations_raise_protocol_errors_only(data):
     parts = [bytearray(part) for part in sample()]
@@ -240,7 +239,6 @@ def test_mutations_raise_protocol_errors_only(data):
         read([bytes(part) for part in parts], decoder_with_base())
 
 
-@settings(max_examples=300)
 @given(st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=9) | st.binary(),
     lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=3), inner, max_size=3),

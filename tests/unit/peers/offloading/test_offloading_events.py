@@ -2,7 +2,7 @@
 
 import numba
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.continuum import queue as events
@@ -50,7 +50,6 @@ operation = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(operation, max_size=60))
 def test_events_come_in_the_order_of_time_and_number(queue, operations):
     """`put` is relative to now. `hurry` moves one event many times, which leaves stale entries to clear out."""
