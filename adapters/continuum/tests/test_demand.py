@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from adapters.continuum import ADAPTER
+from adapters.continuum.books import HostLog
+from adapters.continuum.tests.test_equipment import SCENARIO as EQUIPMENT
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.errors import ScenarioError
 from cosim.plan.compile import compile_plan
@@ -249,3 +251,20 @@ def test_a_trace_that_is_cut_off_is_named(tmp_path):
 def test_a_device_without_a_processor_cannot_run_its_stages(tmp_path):
     with pytest.raises(ScenarioError, match="stage 'capture' runs on the device, but source 'camera-1' has no cpu"):
         planned(tmp_path, (HEAD + GRAPH + TARIFF).replace(", cpu: 1 GHz", ""))
+
+
+@pytest.mark.parametrize("text", [HEAD + GRAPH + TARIFF, EQUIPMENT])
+def test_rows_at_the_end_of_a_run_are_those_of_its_frames(tmp_path, text):
+    plan = planned(tmp_path, text)
+    adapter = ADAPTER.build(ADAPTER.load_config()(**plan.adapters[0].config))
+    adapter.start(Context("continuum", plan.scene, plan.step, plan.duration, (1, 2), str(tmp_path), str(tmp_path)))
+    log, frames = HostLog(adapter._engine, adapter._world, plan.scene), []
+    for tick in range(plan.ticks + 1):
+        frames += [one for one in adapter.step(plan.time(tick), Inputs()) if one.signal == "host"]
+        log.look()
+    rows = log.rows()
+    assert max(frames[-1]["cost"].max(), frames[-1]["energy"].max()) > 0.0
+    assert np.array_equal(rows["slot"], np.concatenate([frame.slot for frame in frames]))
+    assert np.array_equal(rows["time"], np.repeat([frame.time for frame in frames], len(frames[0])))
+    for name in frames[0].columns:
+        assert np.array_equal(rows[name], np.concatenate([frame[name] for frame in frames])), name

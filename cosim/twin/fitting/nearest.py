@@ -36,7 +36,7 @@ class Nearest:
 
 
 def quantile(values: Floats, levels: Floats) -> Floats:
-    """What `np.quantile` gives for finite `values` (n,) and `levels` (k,), to the bit, in a tenth of the time."""
+    """What `np.quantile` gives for finite `values` (n,) and `levels` (k,), to the bit, in a fifth of the time."""
     ordered = np.sort(values)
     place = (len(ordered) - 1) * levels
     below = place.astype(np.intp)
