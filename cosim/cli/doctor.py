@@ -53,6 +53,8 @@ def _interpreter() -> list[Finding]:
 def _core() -> list[Finding]:
     from importlib.metadata import PackageNotFoundError, requires, version
 
+    from cosim.contract.versions import outside
+
     try:
         needed = [line for line in requires("continuum-cosim") or [] if "extra ==" not in line]
     except PackageNotFoundError:
@@ -62,19 +64,27 @@ def _core() -> list[Finding]:
         name = line.split(";")[0]
         for mark in "<>=!~ [(":
             name = name.split(mark)[0]
+        remedy = pip(line.strip())
         try:
-            findings.append(Finding(name, "ok", version(name)))
+            found = version(name)
         except PackageNotFoundError:
-            findings.append(Finding(name, "bad", f"missing: {pip(line.strip())}"))
+            findings.append(Finding(name, "bad", f"missing: {remedy}"))
+        else:
+            bad = outside(found, line)
+            findings.append(Finding(name, "bad" if bad else "ok", f"{found}: {remedy}" if bad else found))
     return findings
 
 
 def _adapters() -> list[Finding]:
+    from cosim.contract.errors import SetupError
     from cosim.contract.registry import list_adapters
     from cosim.results.compiled import uncompiled
 
     listed = list_adapters()
-    cold = uncompiled(item.name for item in listed if not item.problem)
+    try:
+        cold = uncompiled(item.name for item in listed if not item.problem)
+    except SetupError as error:  # numba is another one
+        return [Finding("machine code", "bad", str(error))]
     ready = dict.fromkeys(cold, "not compiled yet: the first run takes some seconds longer")
     return [
         Finding(

@@ -13,6 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+# pyarrow's own `to_pandas_dtype` fails without pandas before pyarrow 26
+_NUMPY = {pa.from_numpy_dtype(kind): np.dtype(kind) for kind in "?bhilBHILefd"}
+
 
 def numbers(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> pa.Array:
     """`values` (n,) of a number type, or bool; null where `missing` (n,) says so."""
@@ -23,7 +26,7 @@ def numbers(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> p
 
 def values_of(array: pa.Array) -> NDArray[Any]:
     """The numbers of an array without nulls, as a view: (n,), bool not included."""
-    kind = np.dtype(array.type.to_pandas_dtype())
+    kind = _NUMPY[array.type]
     data = array.buffers()[1]
     if data is None or len(array) == 0:
         return np.empty(0, kind)
@@ -71,4 +74,4 @@ def _column(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
         found = texts(["" if value is None else value for value in values])
         valid = pa.py_buffer(_bits(~missing)) if missing.any() else None
         return pa.Array.from_buffers(kind, len(values), [valid, *found.buffers()[1:]])
-    return numbers(np.array([0 if value is None else value for value in values], kind.to_pandas_dtype()), missing)
+    return numbers(np.array([0 if value is None else value for value in values], _NUMPY[kind]), missing)

@@ -1,64 +1,28 @@
-"""Client programs of others, each in a virtual environment of its own, and vehicles for them to fly.
-
-With COSIM_CLIENTS=1 a missing environment is made (network needed) in COSIM_CLIENTS_DIR, by default
-a folder of the user's cache; without, clients whose environment is there are tested and the rest is
-skipped.
-"""
+"""Client programs of others, each in a virtual environment of its own, and vehicles for them to fly."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
 import threading
-import venv
 from pathlib import Path
 
 import pytest
 
+from tests.environments import interpreter
 from tests.ports import free_port
 
 HERE = Path(__file__).parent
-CACHE = Path(os.environ.get("COSIM_CLIENTS_DIR", Path.home() / ".cache" / "continuum-cosim" / "clients"))
-# name: what pip installs, and a module that shows that it is there
 REQUIREMENTS = {
-    "pymavlink": ("pymavlink>=2.4", "pymavlink"),
-    "mavsdk3": ("mavsdk<4", "mavsdk"),
-    "mavsdk4": ("mavsdk>=4,<5", "mavsdk"),
-    "mavproxy": ("MAVProxy>=1.8", "MAVProxy"),
-    "dronekit": ("dronekit>=2.9 future", "pymavlink"),
+    "pymavlink": ("pymavlink>=2.4",),
+    "mavsdk3": ("mavsdk<4",),
+    "mavsdk4": ("mavsdk>=4,<5",),
+    "mavproxy": ("MAVProxy>=1.8",),
+    "dronekit": ("dronekit>=2.9", "future"),
 }
-
-
-def interpreter(name):
-    """The Python that has the client, made on demand; skips when there is none."""
-    requirement, module = REQUIREMENTS[name]
-    folder = CACHE / name
-    python = folder / "bin" / "python"
-    if not has(python, module) and os.environ.get("COSIM_CLIENTS") != "1":
-        pytest.skip(f"{name} is not in {folder}; COSIM_CLIENTS=1 installs {requirement} there")
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be making it
-        if not has(python, module):  # none yet, or one that was given up half made
-            shutil.rmtree(folder, ignore_errors=True)
-            venv.create(folder, with_pip=True)
-            words = [python, "-m", "pip", "install", "--quiet", *requirement.split()]
-            subprocess.run(words, check=True, timeout=1800)  # a busy machine builds for long
-    if not has(python, module):
-        pytest.skip(f"{python} cannot import {module}")
-    return python
-
-
-def has(python, module):
-    """Whether there is a Python that can import the client."""
-    if not python.exists():
-        return False
-    return subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
 
 
 class Vehicle:
@@ -90,7 +54,7 @@ def fly():
     vehicles = []
 
     def run(client, persona, speed, frame="copter", script=None, limit=450.0):
-        python = interpreter(client)
+        python = interpreter(client, *REQUIREMENTS[client])
         vehicle = Vehicle(persona, frame, speed)
         vehicles.append(vehicle)
         script = HERE / f"fly_{script or client}.py"
