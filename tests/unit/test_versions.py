@@ -19,8 +19,6 @@ from tests.environments import PROJECT, ROOT, interpreter, package
 CORE = PROJECT["dependencies"]
 TESTS = re.compile(r"(pytest|pytest-timeout|hypothesis)\W")
 TOOLS = [line for line in PROJECT["optional-dependencies"]["dev"] if TESTS.match(line)]
-    line for line in PROJECT["optional-dependencies"]["dev"] if re.match(r"(pytest|pytest-timeout|hypothesis)\W", line)
-]
 BUS = ("tests/unit/bus", "adapters/mosaik/tests")
 ENGINE = (
     "tests/unit/test_compiling.py", "tests/unit/continuum/test_engine.py", "tests/unit/continuum/test_machines.py",
