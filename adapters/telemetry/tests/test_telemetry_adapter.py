@@ -22,6 +22,7 @@ from adapters.telemetry.config import TelemetryConfig
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import SetupError
+from cosim.contract.extras import how_to_install
 from cosim.contract.frame import Frame
 from cosim.contract.signals import CATALOGUE
 from cosim.telemetry.export import Sample, otlp, prometheus
@@ -272,7 +273,7 @@ def test_what_grpc_needs_is_said_at_the_check(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     (problem,) = problems(config, CONTEXT)
     assert (problem.path, problem.fatal) == ("adapters.telemetry.otlp", True)
-    assert "grpcio" in problem.message
+    assert how_to_install("otlp") in problem.message
     assert problems(TelemetryConfig(otlp="http://collector:4318"), CONTEXT) == []
     for url in ("grpc:/collector", "tcp://collector:4317", "grpc://collector:4317/path", "http://a:port", "grpc://:1"):
         with pytest.raises(ValidationError):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from cosim.contract.errors import SetupError
+from cosim.contract.extras import how_to_install
 from cosim.twin.surrogate import layers
 from cosim.twin.surrogate.layers import Sizes
 from cosim.twin.surrogate.network import Network, Training
@@ -171,5 +174,5 @@ def test_the_budget_of_time_ends_training(torch):
 
 def test_without_torch_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
-    with pytest.raises(SetupError, match=r"pip install (.* )?'torch"):
+    with pytest.raises(SetupError, match=re.escape(how_to_install("learn"))):
         Network(1, 1, 1, 1)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import re
 import sys
 
 import numpy as np
 import pytest
 
 from cosim.contract.errors import ScenarioError, SetupError
+from cosim.contract.extras import how_to_install
 from cosim.twin.jobs import files, load, simtune
 from tests.unit.twin.jobs.data import DATA, needs
 
@@ -55,7 +57,7 @@ def test_the_cpu_of_hosts_without_tasks_is_found_behind_the_smoothing():
 def test_what_is_not_installed_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     rng = np.random.default_rng(1)
-    with pytest.raises(SetupError, match=r"pip install (.* )?'scipy"):
+    with pytest.raises(SetupError, match=re.escape(how_to_install("twin"))):
         simtune.power_curve(log(rng.uniform(0, 9, (20, 4)), np.linspace(70.0, 170.0, 11), rng), 5.0)
 
 
