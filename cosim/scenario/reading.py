@@ -31,8 +31,6 @@ _WORDS: dict[str, bool | float | None] = {
 }
 _UNFIT = re.compile("[\0\ud800-\udfff]")  # cannot be part of a path or be written as UTF-8
 _CORE = "tag:yaml.org,2002:"
-_KEPT_TEXT, _KEPT_TEXTS = 20_000, 32  # characters, and how many texts: a study reads one scenario dozens of times
-_PARSED: dict[str, list[Any]] = {}  # text -> its events, which are only looked at
 
 
 class _Mark(Protocol):
@@ -88,21 +86,8 @@ def _events(text: str, file: Path | None) -> Iterator[Any]:  # Any: ruamel.yaml'
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-    if (known := _PARSED.get(text)) is not None:
-        yield from known
-        return
-    events = YAML(typ="safe", pure=True).parse(text)
     try:
-        if len(text) > _KEPT_TEXT:
-            yield from events
-            return
-        seen = []
-        for event in events:
-            seen.append(event)
-            yield event
-        if len(_PARSED) >= _KEPT_TEXTS:
-            _PARSED.clear()
-        _PARSED[text] = seen
+        yield from YAML(typ="safe", pure=True).parse(text)
     except MarkedYAMLError as error:
         unclosed = error.problem == "found unexpected end of stream" and error.context_mark  # a quote: where it opens
         mark = unclosed or error.problem_mark or error.context_mark
