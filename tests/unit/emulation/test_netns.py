@@ -36,6 +36,7 @@ def test_namespaces_of_others_are_not_deleted():
         netns.delete("other")
 
 
+@pytest.mark.needs("ip")
 @pytest.mark.parametrize("node", ["", "a b", "a/b", "x" * 65])
 def test_names_that_no_file_can_have_are_refused(node):
     with netns.Namespaces() as spaces, pytest.raises(SetupError, match="cannot name a namespace"):

@@ -541,6 +541,7 @@ def test_frames_that_there_is_no_memory_for_are_told_apart_from_those_of_full_qu
     assert (switch.refused, switch.overflowed) == (8 + 8, 8)  # the one that the slow link has is held as well
 
 
+@pytest.mark.needs("cc")
 @given(scripts, st.integers(0, 2**64 - 1))
 @settings(deadline=None)
 def test_the_compiled_switch_does_the_same_to_the_bit(script, seed):
