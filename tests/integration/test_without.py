@@ -47,8 +47,11 @@ def imported(name: str) -> set[str]:
 def naming(package: str) -> list[str]:
     """The files of tests that name a package, or import a module of tests that does."""
     names = "|".join(modules(brought(OPTIONAL[package]) - present(others([package]))))
-    quoted = "|".join(modules([package]) - {"sumo"})  # which names the adapter
-    word = re.compile(rf"(?:import|from|importorskip\(.) ?(?:{names})\b|mark\.(?:{names})\b|[\"'](?:{quoted})[.\"']")
+    own = "|".join(modules([package]))
+    # "sumo" is an adapter in most places
+    word = re.compile(
+        rf"(?:import |from |importorskip\(.)(?:{names})\b|mark\.(?:{own})\b|[\"'](?!sumo\b)(?:{own})[.\"']"
+    )
     found = {name for name, text in texts().items() if word.search(text)}
     tests = (name for name in texts() if name.rpartition(".")[2].startswith("test_"))
     return sorted(f"{name.replace('.', '/')}.py" for name in tests if name in found or imported(name) & found)

@@ -1,3 +1,3 @@
 import pytest
 
-pytest.importorskip("pymavlink")
+pytest.importorskip("pymavlink")  # by which the modules of this folder speak
