@@ -15,6 +15,7 @@ import ipaddress
 import json
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -131,3 +132,7 @@ def forward() -> None:
             raise SetupError(
                 f"cannot set {setting} to {wanted} ({error.strerror}); in a container it is one of its sysctls"
             ) from error
+    # Interfaces that are there already have a setting of their own, and either is enough for a redirect.
+    for setting in SETTINGS.glob("conf/*/send_redirects"):
+        with suppress(OSError):  # a container may not change its own; those of emulated links are made later
+            setting.write_text("0")

@@ -99,6 +99,7 @@ def test_the_kernel_has_what_was_said_and_no_more(caplog):
             assert [Path("/proc/sys/net/ipv4", name).read_text().strip() for name in routing.FORWARDING] == [
                 *routing.FORWARDING.values()
             ]
+            assert Path("/proc/sys/net/ipv4/conf/lte0/send_redirects").read_text().strip() == "0"  # it came before
             shown = subprocess.run(["ip", "-j", "route"], capture_output=True, text=True, check=True).stdout
             return {one["dst"]: one.get("gateway", "") for one in json.loads(shown)}
         finally:
