@@ -311,6 +311,7 @@ def test_a_new_adapter_passes_its_checker_as_it_is(tmp_path):
 
 
 def test_a_new_adapter_passes_linters_as_it_is(tmp_path):
+    pytest.importorskip("ruff")
     assert cosim("new", "adapter", "weather", "--in", tmp_path).returncode == 0
     for verb in (["check", "--isolated", "--select", "E4,E7,E9,F,I"], ["format", "--isolated", "--check"]):
         done = subprocess.run(
