@@ -16,8 +16,8 @@ import re
 import shutil
 import signal
 import subprocess
-import tomllib
 from collections.abc import Generator
+from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,6 +27,7 @@ from hypothesis import Phase, settings
 
 from adapters.ns3.build import obstacle
 from cosim.contract.registry import adapter_kind
+from tests.environments import PROJECT, package
 
 # A test run is repeatable and does not fail by the clock; `HYPOTHESIS_PROFILE=explore pytest` looks where it has
 # not looked before. A failing example is told as it was found: to look for its smallest form takes minutes at some
@@ -122,6 +123,11 @@ def _together(item: pytest.Item) -> str:
     return "/".join(item.nodeid.partition("::")[0].split("/")[:3])
 
 
+def pytest_report_header() -> str:
+    """The versions that the run tests."""
+    return ", ".join(f"{name} {version(name)}" for name in map(package, PROJECT["dependencies"]))
+
+
 def pytest_make_parametrize_id(val: object) -> str | None:
     """The beginning of a long text: some tests take megabytes, which each report of a test would repeat."""
     if isinstance(val, str | bytes) and len(val) > _LONGEST_ID:
@@ -173,9 +179,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @functools.cache
 def _remedy(module: str) -> str:
     """How to install what brings a module, or ""."""
-    project = tomllib.loads((Path(__file__).parent / "pyproject.toml").read_text("utf-8"))["project"]
     package = _PACKAGES.get(module, module).replace("_", "-")
-    for extra, lines in project["optional-dependencies"].items():
+    for extra, lines in PROJECT["optional-dependencies"].items():
         if any(re.match(rf"{package}[^\w-]", line) for line in lines):
             return f": pip install -e '.[{extra}]'"
     return ""

@@ -47,12 +47,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.errors import SetupError
+from cosim.contract.extras import pip
 from cosim.contract.versions import outside
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 PRECOMPILED = Path(__file__).parent / "precompiled"
-NUMBA = "numba>=0.61,<0.69"  # as in pyproject.toml: private names of numba are used, which any release may change
+NUMBA = "numba>=0.61.2,<0.69"  # as in pyproject.toml: private names of numba are used, which any release may change
 _NUMBA = "cosim.machine_code"
 _waiting: list[tuple[Callable[..., Any], bool]] | None = None  # what numba has not been told; None: it is used at once
 
@@ -87,10 +88,7 @@ def _numba() -> ModuleType:
         with _without("scipy", *(() if Path(".numba_config.yaml").exists() else ("yaml",))):
             found = import_module("numba").__version__
             if outside(found, NUMBA):
-                raise SetupError(
-                    f"numba {found} is installed, and continuum-cosim makes machine code with {NUMBA} only: "
-                    f"pip install '{NUMBA}'"
-                )
+                raise SetupError(f"numba {found} is installed, and machine code needs {NUMBA}: {pip(NUMBA)}")
             import_module(_NUMBA)
     from cosim import machine_code
 

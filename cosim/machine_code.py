@@ -56,8 +56,6 @@ def _tell_without_shapes() -> None:
     writes numbers and joins texts compiled into it, two seconds of work.
     """
     arrays: Any = importlib.import_module("numba.np.arrayobj")
-    if not (hasattr(arrays, "raise_with_shape_context") and hasattr(arrays, "ol_raise_with_shape_context_generic")):
-        return  # another numba, which may write no such text
 
     def unequal(source: object, slices: object) -> None:
         raise NotImplementedError

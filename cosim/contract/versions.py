@@ -6,7 +6,7 @@ import re
 
 
 def outside(version: str, requirement: str) -> bool:
-    """Whether `version` breaks a bound (`>=` or `<`) of `requirement`, as in `numba>=0.61,<0.69`."""
+    """Whether `version` breaks a bound (`>=` or `<`) of `requirement`, as in `numba>=0.61.2,<0.69`."""
     bounds = re.findall(r"(>=|<)\s*([\d.]+)", requirement)
     return any((_release(version) < _release(bound)) == (sign == ">=") for sign, bound in bounds)
 

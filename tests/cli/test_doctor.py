@@ -1,4 +1,4 @@
-"""`cosim doctor`: what it says of the container engine."""
+"""`cosim doctor`: what it says of versions and of the container engine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cosim.cli import doctor
+from cosim.contract.extras import pip
 
 
 @pytest.mark.parametrize(
@@ -33,3 +34,17 @@ def test_what_containers_need_is_told(
         docker.chmod(docker.stat().st_mode | stat.S_IXUSR)
     found = doctor._containers()
     assert (found.state, found.detail[: len(said)]) == (state, said)
+
+
+def test_a_package_of_another_version_is_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs = "Requires-Dist: numba<0.69,>=0.61.2\nRequires-Dist: numpy>=1.26\n"
+    for name, version, more in (("continuum-cosim", "0.1.0", needs), ("numba", "0.69.0", ""), ("numpy", "2.4.6", "")):
+        folder = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{more}")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert [(found.subject, found.state, found.detail) for found in doctor._core()] == [
+        ("continuum-cosim", "ok", "0.1.0"),
+        ("numba", "bad", f"0.69.0: {pip('numba<0.69,>=0.61.2')}"),
+        ("numpy", "ok", "2.4.6"),
+    ]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cosim import compiling
 from tests.forked import Forks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,6 +110,22 @@ def test_numba_takes_scipy_and_yaml_from_nobody(toy):
     pytest.importorskip("yaml")
     code = "from cosim import compiling; from toy.callee import double; import scipy, yaml; print(double(2))"
     assert ask_anew(toy, code) == "4"
+
+
+ANOTHER = """\
+import numba
+numba.__version__ = "0.99.1"
+try:
+    from toy.callee import double
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_a_numba_that_was_not_tested_is_refused(toy):
+    refusal = ask(toy, ANOTHER)
+    assert refusal.startswith("SetupError numba 0.99.1 is installed")
+    assert refusal.endswith(f"pip install '{compiling.NUMBA}'")
 
 
 def test_a_package_that_cannot_be_written_is_cached_for_the_user(toy):
