@@ -390,6 +390,7 @@ def test_no_row_of_a_long_frame_is_left_out(column, row):
     assert not looked_at(signal, slot, columns, n)
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")  # which numpy 2.5 begins to give
 def test_what_cannot_change_is_read_once_and_what_can_is_read_every_time():
     signal = Signal("s", "", (Column("v", "float64", "", ""),))
     slot = np.arange(3, dtype=np.int32)
