@@ -60,7 +60,8 @@ def test_the_docs_show_the_ranges():
 
 def passes(python: Path, *paths: str) -> None:
     """Run tests with another interpreter, which keeps its machine code in its environment."""
-    own = {"PYTHONPATH": str(ROOT), "COSIM_CACHE": str(python.parents[1] / "code"), "COSIM_REQUIRE": ""}
+    code = str(python.parents[1] / "code")
+    own = {"PYTHONPATH": str(ROOT), "COSIM_CACHE": code, "COSIM_REQUIRE": "", "COSIM_SKIPS": ""}
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     words = [python, "-m", "pytest", "-q", "-m", "not slow and not chaos", "-p", "no:cacheprovider", *paths]
     done = subprocess.run(words, cwd=ROOT, env=inherited | own, capture_output=True, text=True)
