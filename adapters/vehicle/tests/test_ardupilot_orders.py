@@ -69,7 +69,7 @@ def flying(*nodes, home=HOME, rover=False, **config):
     """The run and its ArduPilot."""
     own = {name: config.pop(name) for name in ("ready_after", "change", "rate") if name in config}
     port = free_port(socket.SOCK_DGRAM)
-    sitl = Sitl(port, home, rover=rover, **{"rate": 100, **own})
+    sitl = Sitl(port, home, rover=rover, **{"rate": 50, **own})
     try:
         run = Ordered(*nodes, port=port, **config)
         try:
@@ -224,13 +224,13 @@ def test_it_returns_when_it_has_left_the_fence():
 
 def test_one_that_starts_again_flies_its_mission_and_is_flown_here_meanwhile(caplog):
     port = free_port(socket.SOCK_DGRAM)
-    first = Sitl(port, HOME, rate=100, ready_after=1.0)
+    first = Sitl(port, HOME, rate=50, ready_after=1.0)
     with caplog.at_level(logging.WARNING):
         run = Ordered(drone(), port=port, missions={"uav": [["10 m", "400 m", "17 m"]]}, patience="300 ms").to(15.0)
         before = run.place()
         first.close()
         assert run.to(18.0).place()[1] > before[1] + 10.0  # the model flies on
-        second = Sitl(port, HOME, rate=100, ready_after=1.0)
+        second = Sitl(port, HOME, rate=50, ready_after=1.0)
         try:
             run.to_event("back")
             assert run.place() == pytest.approx(HOME, abs=1.0)
@@ -265,7 +265,7 @@ def test_a_rover_drives_its_mission_and_stands_in_its_pauses():
 
 def test_one_that_stands_elsewhere_is_not_armed(caplog):
     port = free_port(socket.SOCK_DGRAM)
-    sitl = Sitl(port, HOME, rate=100, ready_after=1.0, geo=(38.0, 22.0, 0.0))
+    sitl = Sitl(port, HOME, rate=50, ready_after=1.0, geo=(38.0, 22.0, 0.0))
     try:
         with caplog.at_level(logging.WARNING):
             run = Ordered(drone(), port=port, missions={"uav": [RIGHT]}, arming="30 s").to(40.0)
@@ -282,7 +282,7 @@ def test_one_that_comes_late_takes_the_mission_from_the_model():
     run = Ordered(drone(), port=port, missions={"uav": [["10 m", "400 m", "17 m"]]}, ready="100 ms").to(20.0)
     assert run.events == [(0, "gone")]
     assert run.place()[1] > HOME[1] + 30.0
-    sitl = Sitl(port, HOME, rate=100, ready_after=1.0)
+    sitl = Sitl(port, HOME, rate=50, ready_after=1.0)
     try:
         run.to_event("back")
         run.to(run.time + 20.0)
