@@ -1,5 +1,7 @@
 """How tasks follow one another: figures of queues with known answers, and responses that were given to other tasks."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -51,11 +53,17 @@ def test_tasks_of_several_devices_are_held_apart():
     assert figures(both)[:-2] == pytest.approx(mean[:-2])
 
 
+@functools.cache
+def simulated(service, seed):
+    """A queue's responses and figures; every measurement is held against the same ones."""
+    at, made = queue(service, seed)
+    return {"response": made[None], ORDER + "response": figures(rows(at, made))[None]}
+
+
 def case(created, values):
     def course(points, seed):
         (point,) = points
-        at, made = queue(float(point[0]), seed)
-        return {"response": made[None], ORDER + "response": figures(rows(at, made))[None]}
+        return simulated(float(point[0]), seed)
 
     observed = {"response": MeasuredSignal(values, "s", times=created)}
     return Case(observed, course, course=course, order={ORDER + "response": figures(rows(created, values))})
