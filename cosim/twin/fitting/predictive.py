@@ -21,6 +21,7 @@ from statistics import NormalDist
 import numpy as np
 
 from cosim.twin.fitting.distances import wasserstein
+from cosim.twin.fitting.nearest import quantile
 from cosim.twin.problem import ORDER, Case, Floats, MeasuredSignal
 from cosim.twin.telemetry import order
 from cosim.twin.telemetry.order import correlation, ranks
@@ -46,25 +47,30 @@ _EQUAL = 1e-6  # relative: quantiles that differ by less are the same
 _EARLY = 0.1  # of the values: the beginning
 
 
+def _quantile(values: Floats, *levels: float) -> Floats:
+    """`quantile`, for levels as they are written."""
+    return quantile(values, np.array(levels))
+
+
 def _tail(values: Floats) -> float:
     """How long the upper tail is: the 99th percentile over the median, as a logarithm where both are positive."""
-    low, high = np.quantile(values, [0.5, 0.98])
+    low, high = _quantile(values, 0.5, 0.98)
     return float(np.log(high / low)) if low > 0.0 else float(high - low)
 
 
 def _spread(values: Floats) -> float:
-    low, middle, high = np.quantile(values, [0.1, 0.5, 0.9])
+    low, middle, high = _quantile(values, 0.1, 0.5, 0.9)
     return float(np.log(high / low)) if low > 0.0 else float((high - low) / (abs(middle) + 1e-300))
 
 
 def _low(values: Floats) -> float:
-    low, middle = np.quantile(values, [0.02, 0.5])
+    low, middle = _quantile(values, 0.02, 0.5)
     return float(np.log(middle / low)) if low > 0.0 else float(middle - low)
 
 
 def _lean(values: Floats) -> float:
     """Bowley's skewness of the middle 80 %."""
-    low, middle, high = np.quantile(values, [0.1, 0.5, 0.9])
+    low, middle, high = _quantile(values, 0.1, 0.5, 0.9)
     return float((high + low - 2.0 * middle) / (high - low)) if high > low else 0.0
 
 
@@ -98,8 +104,8 @@ def _four_apart(values: Floats) -> float:
 
 def _steps(values: Floats) -> float:
     """How far values are from the one before, over how far they spread."""
-    low, high = np.quantile(np.diff(values), [0.1, 0.9])
-    wide = np.quantile(values, [0.1, 0.9])
+    low, high = _quantile(np.diff(values), 0.1, 0.9)
+    wide = _quantile(values, 0.1, 0.9)
     return float(np.log(max(high - low, 1e-300) / max(float(np.ptp(wide)), 1e-300)))
 
 
@@ -135,7 +141,7 @@ def _distances(a: float, b: float, c: float, d: float) -> Figure:
     """From quantile `b` to `a` over from `d` to `c`, as a logarithm."""
 
     def distances(values: Floats) -> float:
-        one, two, three, four = np.quantile(values, [a, b, c, d]).tolist()
+        one, two, three, four = _quantile(values, a, b, c, d).tolist()
         least = _EQUAL * max(abs(one), abs(four))
         return _ratio(one - two, three - four) if min(one - two, three - four) > least else 0.0
 
@@ -148,7 +154,7 @@ def _ratio(a: float, b: float) -> float:
 
 def _level(at: float) -> Figure:
     def level(values: Floats) -> float:
-        found = float(np.quantile(values, at))
+        found = float(_quantile(values, at)[0])
         return float(np.log(found)) if found > 0.0 else found
 
     return level
@@ -291,8 +297,8 @@ def _apart(values: Floats, rows: list[Floats]) -> float:
     """
     least = min(len(row) for row in rows)
     levels = (np.arange(least) + 0.5) / least
-    same = np.array([np.quantile(row, levels) for row in rows])
-    real = np.quantile(values, levels)
+    same = np.array([quantile(row, levels) for row in rows])
+    real = quantile(values, levels)
     off = float(np.median(wasserstein(real, same)))
     chance = float(np.median([np.abs(one - other).mean() for one, other in zip(same[1:], same[:-1], strict=True)]))
     scale = abs(float(values.mean())) or float(np.abs(values).max()) or 1.0
