@@ -16,6 +16,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Generator
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import TypeVar
 
 import pytest
 import typer.testing
+from _pytest.assertion import rewrite
 from hypothesis import Phase, settings
 
 from adapters.ns3.build import obstacle
@@ -136,9 +138,10 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Look for no garbage among modules and tests, which stay: that was half of the time that it takes to make them."""
     gc.disable()
+    _rewrite_a_share(session.config)
     try:
         return (yield)
     finally:
@@ -174,6 +177,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if program not in required and not _works(program):
                 item.add_marker(pytest.mark.skip(reason=f"the program '{program}' is not installed"))
     items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
+
+
+def _rewrite_a_share(config: pytest.Config) -> None:
+    """Rewrite the assertions of this worker's share of the modules, and keep the bytecode.
+
+    It takes longer than all else of a collection, and workers that begin at one moment in a new checkout would each do
+    it for all modules, one beside the other.
+    """
+    worker = getattr(config, "workerinput", None)
+    if worker is None or sys.dont_write_bytecode or config.getoption("assertmode") != "rewrite":
+        return
+    first, step = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    folders = [config.rootpath / name for name in config.getini("testpaths")]
+    for file in sorted(file for folder in folders for file in folder.rglob("test_*.py"))[first::step]:
+        kept = rewrite.get_cache_dir(file) / f"{file.stem}{rewrite.PYC_TAIL}"
+        if rewrite._read_pyc(file, kept) is None and rewrite.try_makedirs(kept.parent):
+            stat, code = rewrite._rewrite_test(file, config)
+            rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, stat, kept)
 
 
 @functools.cache
