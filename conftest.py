@@ -58,7 +58,8 @@ _PACKAGES = {
     "starlette": "fastapi", "sumo": "eclipse-sumo",
 }  # fmt: skip
 _SKIPPED: dict[str, str] = {}  # node id -> why
-_LONGEST = "tests/unit/twin/"  # the folder that takes longest comes first: no worker is left with it at the end
+# The folders that take longest come first, the longest before the others: no worker is left with one at the end.
+_LONGEST = ("tests/unit/twin/", "adapters/vehicle/", "tests/unit/continuum/")
 DATA = Path(__file__).resolve().parent / "../shared/data"
 
 
@@ -176,7 +177,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for program in (name for mark in item.iter_markers("needs") for name in mark.args):
             if program not in required and not _works(program):
                 item.add_marker(pytest.mark.skip(reason=f"the program '{program}' is not installed"))
-    items.sort(key=lambda item: not item.nodeid.startswith(_LONGEST))
+    items.sort(
+        key=lambda item: next((k for k, name in enumerate(_LONGEST) if item.nodeid.startswith(name)), len(_LONGEST))
+    )
 
 
 def _rewrite_a_share(config: pytest.Config) -> None:
