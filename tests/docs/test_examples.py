@@ -34,8 +34,8 @@ FENCE = re.compile(
 LONG = ("environments.md", "offloading.md", "offloading-vehicular.md")  # pages that take more than ten seconds
 SLOW = pytest.mark.slow
 NEEDS = {
-    "autopilot.md": "pymavlink", "environments.md": "gymnasium", "export.md": "mcap", "mail-mmsg.md": "gymnasium",
-    "policies.md": "pandas", "results.md": "pandas",
+    "autopilot.md": ["pymavlink"], "environments.md": ["gymnasium"], "export.md": ["mcap", "pythonfmu3"],
+    "mail-mmsg.md": ["gymnasium"], "policies.md": ["pandas"], "results.md": ["pandas"],
 }  # fmt: skip
 
 
@@ -101,8 +101,8 @@ def test_files_and_python_and_commands_work_in_order(page, tmp_path, monkeypatch
     found = [block for block in blocks(page) if block.title or block.word in ("python", "console")]
     if not found:
         pytest.skip("nothing to execute on this page")
-    if page.name in NEEDS:
-        pytest.importorskip(NEEDS[page.name])
+    for module in NEEDS.get(page.name, ()):
+        pytest.importorskip(module)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
