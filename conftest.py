@@ -27,7 +27,7 @@ import typer.testing
 from _pytest.assertion import rewrite
 from hypothesis import Phase, settings
 
-from adapters.ns3.build import obstacle
+from cosim.adapters.ns3.build import obstacle
 from cosim.contract.registry import adapter_kind
 from tests.environments import PROJECT, package
 
@@ -59,7 +59,7 @@ _PACKAGES = {
 }  # fmt: skip
 _SKIPPED: dict[str, str] = {}  # node id -> why
 # The folders that take longest come first, the longest before the others: no worker is left with one at the end.
-_LONGEST = ("tests/unit/twin/", "adapters/vehicle/", "tests/unit/continuum/")
+_LONGEST = ("tests/unit/twin/", "adapters/vehicle/", "tests/unit/engine/continuum/")
 DATA = Path(__file__).resolve().parent / "../shared/data"
 
 

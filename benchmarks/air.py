@@ -17,18 +17,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.radio import ADAPTER
-from adapters.radio.config import RadioConfig
-from adapters.radio.keys import Sector
 from benchmarks.measure import Table, parser, print_result
+from cosim.adapters.radio import ADAPTER
+from cosim.adapters.radio.config import RadioConfig
+from cosim.adapters.radio.keys import Sector
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import SetupError
 from cosim.contract.node_keys import Cell, Radio
-from cosim.radio import nr, pathloss
+from cosim.extensions.published_data import fiveg
+from cosim.extensions.published_data.models import cellular
+from cosim.physics.radio import nr, pathloss
 from cosim.twin.fitting.calibrate import calibrate
-from cosim.twin.jobs import fiveg
-from cosim.twin.models import cellular
 from cosim.twin.search import Budget
 
 Floats = NDArray[np.float64]

@@ -11,9 +11,9 @@ import time
 import numpy as np
 
 from benchmarks.measure import Table, parser, print_result
-from cosim.continuum import INTERVAL, Decisions, Engine, Kind, Stream, System
-from cosim.continuum.branch import Brancher
-from cosim.continuum.layout import DEVICE, EDGE, EXPONENTIAL
+from cosim.engine.continuum import INTERVAL, Decisions, Engine, Kind, Stream, System
+from cosim.engine.continuum.branch import Brancher
+from cosim.engine.continuum.layout import DEVICE, EDGE, EXPONENTIAL
 
 SPAN = 0.1  # s
 

@@ -13,7 +13,7 @@ from cosim.contract.adapter import AdapterConfig, AdapterKind, Context, Inputs, 
 from cosim.contract.entities import Node, Scene
 from cosim.contract.frame import Frame, constant
 from cosim.contract.signals import Column, Signal
-from cosim.plan.plan import AdapterPlan, Lag, Plan, Wire
+from cosim.scenario.plan.plan import AdapterPlan, Lag, Plan, Wire
 
 Floats = NDArray[np.float64]
 

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import Table, parser, print_result
-from cosim.cluster import order, timeline, topology
-from cosim.cluster.engine import layout as l
-from cosim.cluster.fabric import Fabric, plain
-from cosim.cluster.generate import Phase, phases, philly_like, uniform
-from cosim.cluster.jobs import Jobs
-from cosim.cluster.order import all_orders, better
-from cosim.cluster.rank import Ranker, shipped
-from cosim.cluster.simulate import Fault, Settings, Simulation, simulate
+from cosim.extensions.gpu_cluster.cluster import order, timeline, topology
+from cosim.extensions.gpu_cluster.cluster.engine import layout as l
+from cosim.extensions.gpu_cluster.cluster.fabric import Fabric, plain
+from cosim.extensions.gpu_cluster.cluster.generate import Phase, phases, philly_like, uniform
+from cosim.extensions.gpu_cluster.cluster.jobs import Jobs
+from cosim.extensions.gpu_cluster.cluster.order import all_orders, better
+from cosim.extensions.gpu_cluster.cluster.rank import Ranker, shipped
+from cosim.extensions.gpu_cluster.cluster.simulate import Fault, Settings, Simulation, simulate
 
 MONTH = 30 * 86_400.0
 
@@ -55,8 +55,8 @@ def interval(values: Any) -> tuple[float, float]:
 def exhaustive(clusters: int) -> list[Figure]:
     """Small clusters against the oracle in plain Python: what fits, and the best makespan of all orders."""
     try:
-        from tests.unit.cluster import reference
-        from tests.unit.cluster.test_kernel import of, small
+        from cosim.extensions.gpu_cluster.tests.cluster import reference
+        from cosim.extensions.gpu_cluster.tests.cluster.test_kernel import of, small
     except ImportError:
         return []
     same, best = 0, 0
@@ -264,7 +264,7 @@ def ranking(seeds: int, philly: Path | None) -> list[Figure]:
 
 def _on_philly(ranker: Ranker, philly: Path, samples: int) -> list[Figure]:
     """The same on Philly's jobs week by week, those of several GPUs on a few small clusters."""
-    from cosim.traces import gpu
+    from cosim.extensions.gpu_cluster import traces as gpu
 
     trace = gpu.read("philly", philly)
     gpus, week = trace.extra["gpus"].astype(np.int64), (trace.arrival // 604_800.0).astype(np.int64)

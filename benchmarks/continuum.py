@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import Table, parser, print_result, verdict
-from cosim.continuum import Engine, Kind, Stream, System, compiled, ledger, regions
-from cosim.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL
+from cosim.engine.continuum import Engine, Kind, Stream, System, compiled, ledger, regions
+from cosim.engine.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL
 
 UNIT = 1000  # devices
 EDGES = 20  # per unit
@@ -131,7 +131,7 @@ def measure(
 def offload(model: str, devices: int, seconds: float, policy: str) -> dict[str, Any]:
     """The same figures of an offloading model."""
     from benchmarks.offloading import study_of
-    from cosim.peers.offloading import Simulation
+    from cosim.extensions.edgecloudsim.offloading import Simulation
 
     Simulation(study_of(model, 10, 1.0, policy), 1).advance(1.0)
     run = Simulation(study_of(model, devices, seconds, policy), seed=7)

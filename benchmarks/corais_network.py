@@ -19,10 +19,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from benchmarks.measure import Table, mapped
+from cosim.extensions.corais import baselines, families, network, search
+from cosim.extensions.corais.families import Scale
+from cosim.extensions.corais.problem import Decision, Floats, Instance, makespan
 from cosim.results import student
-from cosim.schedulers.corais import baselines, families, network, search
-from cosim.schedulers.corais.families import Scale
-from cosim.schedulers.corais.problem import Decision, Floats, Instance, makespan
 
 DRAWS = {"greedy": 0, "100": 100, "1k": 1000, "4k": 4000}
 MOVED = ", moved"
@@ -40,7 +40,7 @@ def compare(
     found = list(families.instances(family, scale, count, seed))
     own: list[Any] = [None] * count
     if descend:
-        from cosim.schedulers.corais import train
+        from cosim.extensions.corais import train
 
         held = network.stored(weights, MINE)
         own = train.descend(found, [network.chances(one, held) for one in found], descend, seed)

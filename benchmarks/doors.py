@@ -29,12 +29,12 @@ import zmq
 
 from benchmarks.measure import Table, parser, print_result
 from cosim.contract.frame import Frame
-from cosim.live.agent import Agent, Options
-from cosim.live.gateway import Gateway
-from cosim.live.lease import NodeSlot
 from cosim.talk import keys
 from cosim.talk.control import ControlSocket, command
 from cosim.talk.publish import Publisher, Subscriber
+from cosim.testbed.live.agent import Agent, Options
+from cosim.testbed.live.gateway import Gateway
+from cosim.testbed.live.lease import NodeSlot
 
 FILES = 1024
 GREETING = b"\xff\0\0\0\0\0\0\0\1\x7f\3\0" + b"CURVE".ljust(20, b"\0") + bytes(32)

@@ -98,7 +98,7 @@ def _process(node: Node) -> Iterator[Running]:
     with socket.socket() as free:  # others may measure at the same time
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "cosim.inference", "--port", str(port), "--node", node.name]
+    command = [sys.executable, "-m", "cosim.testbed.inference", "--port", str(port), "--node", node.name]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     command += ["--concurrency", str(node.concurrency)]
 

@@ -42,9 +42,9 @@ from benchmarks.equivalence import (
 )
 from benchmarks.golden import DataError, Golden, read_golden, read_studies
 from benchmarks.measure import Table, parser, print_result
-from cosim.children import pool
-from cosim.peers.offloading.simulation import simulate
-from cosim.peers.offloading.study import Study
+from cosim.contract.children import pool
+from cosim.extensions.edgecloudsim.offloading.simulation import simulate
+from cosim.extensions.edgecloudsim.offloading.study import Study
 
 MARGIN = 0.03  # of their mean
 RARE = 2.0  # %, failures below are compared as proportions

@@ -21,8 +21,8 @@ import numpy as np
 from benchmarks.equivalence import Sample
 from benchmarks.golden import DataError, Golden
 from cosim.contract.errors import CosimError
-from cosim.importing.edgecloudsim import study_of
-from cosim.peers.offloading.study import Study
+from cosim.extensions.edgecloudsim.importing import study_of
+from cosim.extensions.edgecloudsim.offloading.study import Study
 
 REFERENCE_CPU = "reference_cpu_s_per_iteration"
 # Of each sample application: devices, minutes, scenarios, policies. AI-based policies are trained on the peer's own

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measure import Table, child_seconds, mapped, parser, print_result
-from cosim.vehicles import Copter, Rover, VehicleFleet
-from cosim.vehicles.engagement import Engagements
-from cosim.vehicles.gusts import Gusts, turned
-from cosim.vehicles.receivers import PositionErrors
-from cosim.vehicles.reports import Links
-from cosim.vehicles.rows import Rows
-from cosim.vehicles.rule import Follow
+from cosim.physics.vehicles import Copter, Rover, VehicleFleet
+from cosim.physics.vehicles.engagement import Engagements
+from cosim.physics.vehicles.gusts import Gusts, turned
+from cosim.physics.vehicles.receivers import PositionErrors
+from cosim.physics.vehicles.reports import Links
+from cosim.physics.vehicles.rows import Rows
+from cosim.physics.vehicles.rule import Follow
 
 Floats = NDArray[np.float64]
 FIELD = Rows((60.0, 10.0), rows=12, pitch=6.0, length=150.0, headland=3.0, turn=3.5, speeds=(2.0, 1.6))

@@ -59,12 +59,12 @@ def on(row: Row, switch: str) -> bool:
 
 def model(data: Path, row: Row, quirks: frozenset[str]) -> Any:
     """A model of one golden row."""
-    from cosim.continuum.power import platform
-    from cosim.continuum.price import Tariff, constant, steps
-    from cosim.peers.datacentre.layout import CLASS_NUMBER, Hosts, Machines, contiguous
-    from cosim.peers.datacentre.model import Datacentres
-    from cosim.peers.datacentre.platforms import HostKind, kinds_of
-    from cosim.peers.datacentre.settings import Settings
+    from cosim.engine.continuum.power import platform
+    from cosim.engine.continuum.price import Tariff, constant, steps
+    from cosim.extensions.extcloudsim.datacentre.layout import CLASS_NUMBER, Hosts, Machines, contiguous
+    from cosim.extensions.extcloudsim.datacentre.model import Datacentres
+    from cosim.extensions.extcloudsim.datacentre.platforms import HostKind, kinds_of
+    from cosim.extensions.extcloudsim.datacentre.settings import Settings
 
     n, n_hosts = int(float(row["n_vms"])), int(float(row["n_hosts"]))
     with (data / "vm_params.csv").open() as file:
@@ -140,7 +140,7 @@ def figures(data: Path, row: Row, quirks: frozenset[str]) -> dict[str, float]:
 
 def compare(data: Path, row: Row) -> dict[str, Any]:
     """One golden row beside our figures for it."""
-    from cosim.peers.datacentre.quirks import COMPATIBLE
+    from cosim.extensions.extcloudsim.datacentre.quirks import COMPATIBLE
 
     name = row["scenario"]
     if row.get("status", "ok") != "ok":
@@ -169,12 +169,12 @@ def scale(count: int, periods: int) -> dict[str, float]:
     """N machines on N hosts; CPU time without compiling, and the largest memory of the process."""
     import time
 
-    from cosim.continuum.power import PLATFORMS
-    from cosim.peers.datacentre.layout import Hosts, Machines
-    from cosim.peers.datacentre.model import Datacentres
-    from cosim.peers.datacentre.platforms import HostKind, kinds_of
-    from cosim.peers.datacentre.settings import Settings
-    from cosim.peers.datacentre.utilisation import Pattern
+    from cosim.engine.continuum.power import PLATFORMS
+    from cosim.extensions.extcloudsim.datacentre.layout import Hosts, Machines
+    from cosim.extensions.extcloudsim.datacentre.model import Datacentres
+    from cosim.extensions.extcloudsim.datacentre.platforms import HostKind, kinds_of
+    from cosim.extensions.extcloudsim.datacentre.settings import Settings
+    from cosim.extensions.extcloudsim.datacentre.utilisation import Pattern
 
     def build(n: int, length: int) -> Datacentres:
         rng = np.random.default_rng(1)

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measure import Table, parser, print_result, verdict
-from cosim.radio import wifi
-from cosim.vehicles import phases
-from cosim.vehicles.reports import Links
-from cosim.vehicles.rows import Rows
-from cosim.vehicles.study import Study, study
+from cosim.physics.radio import wifi
+from cosim.physics.vehicles import phases
+from cosim.physics.vehicles.reports import Links
+from cosim.physics.vehicles.rows import Rows
+from cosim.physics.vehicles.study import Study, study
 
 FIELD = Rows((40.0, 0.0), rows=8, pitch=6.0, length=200.0, headland=2.0, turn=3.5)
 FREQUENCY = 5.18e9  # Hz

@@ -21,9 +21,9 @@ import numpy as np
 
 from benchmarks.edge_nodes import Node, Running, started
 from benchmarks.measure import Table, verdict
+from cosim.extensions.corais import baselines, search
+from cosim.extensions.corais.problem import Decision, Floats, Instance, makespan
 from cosim.results import student
-from cosim.schedulers.corais import baselines, search
-from cosim.schedulers.corais.problem import Decision, Floats, Instance, makespan
 
 REPLICAS = (2, 4, 3, 3, 1)  # the paper's
 CORES = (0.12, 0.25, 0.18, 0.15, 0.10)  # of one processor

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from benchmarks.equivalence import Sample
 from cosim.contract.errors import CosimError
-from cosim.importing.edgecloudsim import study_of
-from cosim.peers.offloading.study import Study
+from cosim.extensions.edgecloudsim.importing import study_of
+from cosim.extensions.edgecloudsim.offloading.study import Study
 
 FILES = ("properties", "edge_devices", "applications")
 COLUMNS = ("config_id", "metric", "unit", "iterations", "mean", "sd")

@@ -24,8 +24,8 @@ from benchmarks.jamming_real import JDD, real, with_simulated
 from benchmarks.jamming_scenes import PATTERNS, SETS, pattern_of, scene
 from benchmarks.measure import Table, child_seconds, mapped, print_result
 from cosim import api
-from cosim.dataset import Recipe, build
-from cosim.detect import METHODS, Detector, Verdict, by_group, judge, train
+from cosim.learn.dataset import Recipe, build
+from cosim.learn.detect import METHODS, Detector, Verdict, by_group, judge, train
 
 PARTS = ("scenes", "response", "real", "phones")
 LOADS = (0.1, 0.5, 0.95)

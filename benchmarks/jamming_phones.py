@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import norm
 
-from adapters.radio.config import ModemSnr
-from cosim.radio import nr
-from cosim.radio.reporting import HIGHEST, LOWEST, modem_snr
+from cosim.adapters.radio.config import ModemSnr
+from cosim.physics.radio import nr
+from cosim.physics.radio.reporting import HIGHEST, LOWEST, modem_snr
 
 UCC = Path("network/ucc_5g")
 _STEPS = 9  # SINR between the thresholds of two CQIs, at so many points

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.dataset.leakage import read
-from cosim.dataset.windows import KINDS, features, names
-from cosim.detect import Verdict
-from cosim.detect.judge import figures
-from cosim.detect.train import calibrated, fit
+from cosim.learn.dataset.leakage import read
+from cosim.learn.dataset.windows import KINDS, features, names
+from cosim.learn.detect import Verdict
+from cosim.learn.detect.judge import figures
+from cosim.learn.detect.train import calibrated, fit
 
 JDD = Path("network/jamming_5g_jdd/gnb_metrics_runs_1_3.csv.gz")
 _REAL = ("CQI", "MCS", "DL-BLER", "UL-BLER-CRC", "UL-MCS", "C2I", "RI", "Nack", "Alloc_RBs")

@@ -27,11 +27,11 @@ from pathlib import Path
 from benchmarks import ns3_range, tc_links
 from benchmarks.measure import Table, parser, print_result
 from cosim.contract.errors import SetupError
-from cosim.emulation import compiled, netns, probe, taps
-from cosim.emulation.engine import EngineBackend
-from cosim.emulation.netns import Namespaces
-from cosim.emulation.state import Backend, LinkState
-from cosim.emulation.taps import Tap
+from cosim.testbed.emulation import compiled, netns, probe, taps
+from cosim.testbed.emulation.engine import EngineBackend
+from cosim.testbed.emulation.netns import Namespaces
+from cosim.testbed.emulation.state import Backend, LinkState
+from cosim.testbed.emulation.taps import Tap
 
 NODES = {"a": "10.9.0.1", "b": "10.9.0.2", "c": "10.9.0.3"}
 MACS = {node: f"02:00:00:00:00:{number:02x}" for number, node in enumerate(NODES, 1)}
@@ -85,7 +85,7 @@ def measure(name: str, seconds: float, rounds: int) -> dict[str, object]:
         backend = BACKENDS[name](stack, files)
         asking = netns.inside(files["a"], probe.opened)
         stack.callback(asking.close)
-        spaces.start("b", [sys.executable, "-m", "cosim.emulation.probe", "answer"], stderr=subprocess.DEVNULL)
+        spaces.start("b", [sys.executable, "-m", "cosim.testbed.emulation.probe", "answer"], stderr=subprocess.DEVNULL)
         to = (NODES["b"], probe.PORT)
         backend.links({(one, other, INTERFACE): FREE for one in NODES for other in NODES if one != other})
         _await(asking, to)

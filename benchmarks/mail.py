@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import Table, mapped, verdict
-from cosim.schedulers.mail import imitation, population
-from cosim.schedulers.mail.model import NAMES, VirtualPlatform, engine
-from cosim.schedulers.mail.platform import OWN, masks
-from cosim.schedulers.mail.train import ITERATIONS
-from cosim.schedulers.mail.world import DRIFT, PART, PARTS, TRIVIAL, Act, RequestLog, at_random, history, run
+from cosim.extensions.mail_mmsg import imitation, population
+from cosim.extensions.mail_mmsg.model import NAMES, VirtualPlatform, engine
+from cosim.extensions.mail_mmsg.platform import OWN, masks
+from cosim.extensions.mail_mmsg.train import ITERATIONS
+from cosim.extensions.mail_mmsg.world import DRIFT, PART, PARTS, TRIVIAL, Act, RequestLog, at_random, history, run
 from cosim.schedulers.state import Floats
 
 MOST_KL, KEPT, AHEAD = 0.02, 0.40, 0.8  # asked

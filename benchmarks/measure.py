@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cosim.bench.table import digest
-from cosim.children import as_they_come, pool
+from cosim.contract.children import as_they_come, pool
+from cosim.extensions.metanet.bench.table import digest
 
 Found = TypeVar("Found")
 

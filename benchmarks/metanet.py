@@ -21,22 +21,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import cosim.peers.interval
+import cosim.engine.interval
 import cosim.schedulers
 from benchmarks.measure import Table, resumed, verdict
-from cosim.bench import suite
 from cosim.contract.errors import SetupError
+from cosim.extensions.metanet import catalogue
+from cosim.extensions.metanet.bench import suite
+from cosim.extensions.metanet.catalogue.dqn_selector import train as selector
+from cosim.extensions.metanet.catalogue.dqn_selector.decide import DqnSelector
+from cosim.extensions.metanet.catalogue.metanet import train as meta
+from cosim.extensions.metanet.catalogue.metanet.decide import MetaNet
+from cosim.extensions.metanet.catalogue.pool import CALL, MILLISECONDS, POOL, TARIFF, Chooser, dollars
+from cosim.extensions.metanet.catalogue.ucb.decide import Ucb
+from cosim.extensions.metanet.rollout import Rollout, decisions
 from cosim.results import student
 from cosim.schedulers import scheduler
-from cosim.schedulers.catalogue.dqn_selector import train as selector
-from cosim.schedulers.catalogue.dqn_selector.decide import DqnSelector
-from cosim.schedulers.catalogue.metanet import train as meta
-from cosim.schedulers.catalogue.metanet.decide import MetaNet
-from cosim.schedulers.catalogue.objective import Scale, costs
-from cosim.schedulers.catalogue.pool import CALL, MILLISECONDS, POOL, TARIFF, Chooser, dollars
-from cosim.schedulers.catalogue.ucb.decide import Ucb
 from cosim.schedulers.models import per_interval
-from cosim.schedulers.rollout import Rollout, decisions
+from cosim.schedulers.objective import Scale, costs
 from cosim.schedulers.state import Floats, State, decides
 
 WORLD = "fleet"
@@ -45,8 +46,8 @@ SEED = 900  # of these
 REGRET, SHARE, USED = 0.25, 0.05, 3  # asked
 _SCHEDULERS = Path(cosim.schedulers.__file__).parent
 CODE = (
-    Path(__file__), Path(suite.__file__), Path(cosim.peers.interval.__file__).parent, *_SCHEDULERS.glob("*.py"),
-    _SCHEDULERS / "catalogue",
+    Path(__file__), Path(suite.__file__), Path(cosim.engine.interval.__file__).parent, *_SCHEDULERS.glob("*.py"),
+    Path(catalogue.__file__).parent,
 )  # fmt: skip
 PRICED = ("metanet", "ucb", "dqn-selector", "rollout")  # made for USD per task; with * for energy and response
 ALWAYS = ("metanet", "least-loaded")

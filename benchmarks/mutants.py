@@ -1,4 +1,4 @@
-"""Whether the tests notice a mistake: `python -m benchmarks.mutants [--json] [--count 200] [--of cosim/radio]`.
+"""Whether the tests notice a mistake: `python -m benchmarks.mutants [--json] [--count 200] [--of cosim/physics/radio]`.
 
 A mutant is the source with one small mistake: a comparison at its boundary, another operator, a constant that is
 off, a condition turned round, a statement left out. Mutants are drawn evenly over files, then over the places in a
@@ -26,9 +26,9 @@ from benchmarks.measure import Table, parser, print_result
 
 ROOT = Path(__file__).parents[1]
 # Formulas, boundaries, protocols and kernels; what talks to people and starts processes is left out.
-PLACES = ("adapters", *(f"cosim/{name}" for name in (
-    "autopilot", "bus", "continuum", "contract", "emulation", "importing", "live", "peers", "plan", "radio", "results",
-    "scenario", "telemetry", "traces", "twin", "vehicles",
+PLACES = ("adapters", "extensions", *(f"cosim/{name}" for name in (
+    "autopilot", "bus", "contract", "engine", "physics", "results", "scenario", "sources", "talk/telemetry",
+    "testbed/emulation", "testbed/live", "twin",
 )))  # fmt: skip
 LEFT_OUT = {"__pycache__", "tests", "__init__.py", "__main__.py"}
 MARKS = "not slow and not chaos and not clients and not docker and not netns and not ns3 and not browser and not ray"
@@ -160,14 +160,16 @@ def draw(count: int, seed: int, places: Sequence[str] = PLACES, root: Path = ROO
 def tests_of(file: str, root: Path) -> list[list[str]]:
     """Test files to try, nearest first: those that import the module, then the rest of its package's."""
     module = file.removesuffix(".py").replace("/", ".")
+    module = module if module.startswith("cosim.") else f"cosim.{module}"
     package = module.rsplit(".", 1)[0]
-    all_files = [*(root / "tests" / "unit").rglob("test_*.py"), *(root / "adapters").rglob("tests/test_*.py")]
+    all_files = [path for top in ("tests/unit", "adapters", "extensions") for path in (root / top).rglob("test_*.py")]
     names = {path: path.read_text("utf-8") for path in sorted(all_files)}
     tail = module.rsplit(".", 1)[1]
     imported = re.compile(rf"{re.escape(module)}\b|from {re.escape(package)} import .*\b{tail}\b")
     near = [path for path, text in names.items() if imported.search(text)]
     parts = Path(file).parent.parts
-    beside = root.joinpath(*parts, "tests") if parts[0] == "adapters" else root.joinpath("tests", "unit", *parts[1:])
+    own = parts[0] in ("adapters", "extensions")
+    beside = root.joinpath(*parts[:2], "tests") if own else root.joinpath("tests", "unit", *parts[1:])
     wide = [path for path in names if path.is_relative_to(beside) or package + "." in names[path]]
     groups = [near, [path for path in wide if path not in near]]
     return [[str(path.relative_to(root)) for path in group] for group in groups if group]

@@ -15,11 +15,11 @@ import sys
 import time
 from contextlib import ExitStack
 
-from adapters.ns3.radio import RadioParameters, live
 from benchmarks.measure import Table
-from cosim.emulation import netns, probe, taps
-from cosim.emulation.netns import Namespaces
-from cosim.emulation.taps import Tap
+from cosim.adapters.ns3.radio import RadioParameters, live
+from cosim.testbed.emulation import netns, probe, taps
+from cosim.testbed.emulation.netns import Namespaces
+from cosim.testbed.emulation.taps import Tap
 
 NODES = {"a": "10.9.0.1", "b": "10.9.0.2"}
 MACS = {"a": "02:00:00:00:00:01", "b": "02:00:00:00:00:02"}
@@ -43,7 +43,7 @@ def sweep(seconds: float, rounds: int) -> dict[str, object]:
             backend.attach(node, "wlan0", taps.make(tap, space), MACS[node])
         asking = netns.inside(files["a"], probe.opened)
         stack.callback(asking.close)
-        spaces.start("b", [sys.executable, "-m", "cosim.emulation.probe", "answer"], stderr=subprocess.DEVNULL)
+        spaces.start("b", [sys.executable, "-m", "cosim.testbed.emulation.probe", "answer"], stderr=subprocess.DEVNULL)
         to = (NODES["b"], probe.PORT)
 
         def at(distance: float) -> None:

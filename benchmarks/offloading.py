@@ -19,9 +19,9 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.measure import Table, parser, print_result, verdict
-from cosim.compiling import ready
-from cosim.peers.offloading import Application, EdgePlace, Links, Simulation, Study, Vm
-from cosim.peers.offloading.transport import ring_road
+from cosim.compiled.compiling import ready
+from cosim.extensions.edgecloudsim.offloading import Application, EdgePlace, Links, Simulation, Study, Vm
+from cosim.extensions.edgecloudsim.offloading.transport import ring_road
 
 TARGET = 300_000.0  # tasks per CPU second at 1,000 devices
 UNIT = 1000  # devices
@@ -71,7 +71,7 @@ def study_of(model: str, devices: int, duration: float, policy: str) -> Study:
 
 def case(model: str, devices: int, duration: float) -> dict[str, Any]:
     """One run in this process."""
-    from cosim.peers.offloading import kernel, vehicular
+    from cosim.extensions.edgecloudsim.offloading import kernel, vehicular
 
     act = kernel.act if model == "app1" else vehicular.act
     warm = ready(act)

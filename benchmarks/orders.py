@@ -24,16 +24,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.vehicle import ADAPTER
-from adapters.vehicle.config import VehicleConfig
-from adapters.vehicle.keys import Pack, Vehicle
-from adapters.vehicle.signals import BEHAVIOUR
 from benchmarks.measure import Table, child_seconds, mapped, parser, print_result
 from cosim import api
+from cosim.adapters.vehicle import ADAPTER
+from cosim.adapters.vehicle.config import VehicleConfig
+from cosim.adapters.vehicle.keys import Pack, Vehicle
+from cosim.adapters.vehicle.signals import BEHAVIOUR
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Node, Scene
+from cosim.physics.vehicles import phases
 from cosim.scenario.load import load
-from cosim.vehicles import phases
 
 Floats = NDArray[np.float64]
 LONGEST = 1800  # s

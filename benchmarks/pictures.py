@@ -3,8 +3,9 @@
 python -m benchmarks.pictures [--tiles 40] [--size 256] [--json]
 
 Tiles are taken at random places of the field of the scenario `smart-farm`, in any direction, and looked at by the
-kernel `weeds` of `cosim.inference`; the truth is what grows there. A share has a 95 % interval of Wilson (1927). The
-scenario's detector is this table. It tells how good the classifier is on these pictures, not on photographs.
+kernel `weeds` of `cosim.testbed.inference`; the truth is what grows there. A share has a 95 % interval of Wilson
+(1927). The scenario's detector is this table. It tells how good the classifier is on these pictures, not on
+photographs.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ import numpy as np
 
 from benchmarks.measure import Table, parser, print_result
 from cosim.contract.geo import LocalFrame
-from cosim.inference.plants import picture, weeds
-from cosim.vehicles.tiles import Shot, judged, ppm, render
-from cosim.vehicles.weeds import Plants, growth, read_weeds
+from cosim.physics.vehicles.tiles import Shot, judged, ppm, render
+from cosim.physics.vehicles.weeds import Plants, growth, read_weeds
+from cosim.testbed.inference.plants import picture, weeds
 
 FIELD = Path(__file__).resolve().parents[1] / "scenarios" / "smart-farm" / "field.geojson"
 PIXELS = (0.003, 0.005, 0.008, 0.012, 0.02)  # m

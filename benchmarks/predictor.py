@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measure import Table, parser, print_result
-from cosim.peers.datacentre.layout import Hosts, Machines
-from cosim.peers.datacentre.model import Datacentres
-from cosim.peers.datacentre.platforms import HostKind, kinds_of
-from cosim.peers.datacentre.settings import Settings
-from cosim.predict.foresight import PREDICTORS, policies
+from cosim.extensions.extcloudsim.datacentre.layout import Hosts, Machines
+from cosim.extensions.extcloudsim.datacentre.model import Datacentres
+from cosim.extensions.extcloudsim.datacentre.platforms import HostKind, kinds_of
+from cosim.extensions.extcloudsim.datacentre.settings import Settings
+from cosim.extensions.extcloudsim.predict.foresight import PREDICTORS, policies
 from cosim.results.student import interval
-from cosim.traces import bitbrains, planetlab
+from cosim.sources.traces import bitbrains, planetlab
 
 DAYS = ("20110409", "20110412")
 CAPACITY, RAM = 4.0, 32_000.0  # of a host: cores, MB

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from adapters.radio import ADAPTER
-from adapters.radio.config import RadioConfig
 from benchmarks.measure import Table, print_result
+from cosim.adapters.radio import ADAPTER
+from cosim.adapters.radio.config import RadioConfig
 from cosim.contract.adapter import Adapter, Context, Inputs
 from cosim.contract.entities import Fleet, Node, Scene
 from cosim.contract.frame import Frame

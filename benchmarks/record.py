@@ -18,9 +18,9 @@ from benchmarks.measure import Table, parser, print_result, verdict
 from cosim.contract.entities import Fleet, Node, Scene
 from cosim.contract.frame import Frame, SlotTable
 from cosim.contract.signals import Column, Signal
-from cosim.plan.plan import AdapterPlan, Lag, Plan
 from cosim.results.folder import RunFolder
 from cosim.results.recorder import Recorder
+from cosim.scenario.plan.plan import AdapterPlan, Lag, Plan
 
 TARGET = 6.0  # ms of processor time per tick
 

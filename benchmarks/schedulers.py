@@ -32,11 +32,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import Table, mapped, parser, print_result, verdict
-from cosim.bench import suite
-from cosim.bench import table as comparison
+from cosim.extensions.corais import baselines, exact, families, network, search
+from cosim.extensions.corais.problem import Decision, Instance, makespan
+from cosim.extensions.metanet.bench import suite
+from cosim.extensions.metanet.bench import table as comparison
 from cosim.results import student
-from cosim.schedulers.corais import baselines, exact, families, network, search
-from cosim.schedulers.corais.problem import Decision, Instance, makespan
 
 SCALES = {
     "corais": [(10, 5, 50), (10, 5, 100), (20, 10, 100)],

@@ -25,16 +25,16 @@ import tempfile
 import time
 from pathlib import Path
 
-from adapters.sumo import ADAPTER, install
 from benchmarks import sumo_grid
 from benchmarks.measure import Table, parser, print_result, verdict
+from cosim.adapters.sumo import ADAPTER, install
 from cosim.bus import mosaik_driver
 from cosim.bus.pacer import Pacer
 from cosim.bus.remote import RemoteAdapter
 from cosim.bus.runtime import Runtime
 from cosim.contract.entities import Fleet, Node, Scene
 from cosim.contract.signals import CATALOGUE
-from cosim.plan.plan import AdapterPlan, Lag, Plan
+from cosim.scenario.plan.plan import AdapterPlan, Lag, Plan
 
 TARGETS = {1_000: 1.6, 10_000: 1.15}  # ours / bare
 WARM = 60  # steps

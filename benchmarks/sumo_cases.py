@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from adapters.sumo import install
 from benchmarks import sumo_grid
+from cosim.adapters.sumo import install
 
 POSITION, SPEED, ANGLE = 0x39, 0x40, 0x43  # TraCI's numbers of the three values that the adapter reads
 

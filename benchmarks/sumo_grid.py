@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from adapters.sumo import install
+from cosim.adapters.sumo import install
 from cosim.contract import environment
 
 WALK = 120  # edges of 200 m: more than an hour at free flow

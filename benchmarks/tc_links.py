@@ -18,10 +18,10 @@ import time
 from contextlib import ExitStack
 
 from benchmarks.measure import Table
-from cosim.emulation import netns, probe
-from cosim.emulation.netns import Namespaces
-from cosim.emulation.state import LinkState
-from cosim.emulation.tc import TcBackend, probe_netem
+from cosim.testbed.emulation import netns, probe
+from cosim.testbed.emulation.netns import Namespaces
+from cosim.testbed.emulation.state import LinkState
+from cosim.testbed.emulation.tc import TcBackend, probe_netem
 
 ADDRESS = "10.9.0.2"
 RATES = (5e6, 50e6)  # bit/s
@@ -45,7 +45,7 @@ def measure(seconds: float, rounds: int) -> dict[str, object]:
             _ip("-n", space.name, "link", "set", "eth0", "up")
         asking = netns.inside(here, probe.opened)
         stack.callback(asking.close)
-        spaces.start("b", [sys.executable, "-m", "cosim.emulation.probe", "answer"], stderr=subprocess.DEVNULL)
+        spaces.start("b", [sys.executable, "-m", "cosim.testbed.emulation.probe", "answer"], stderr=subprocess.DEVNULL)
         to = (ADDRESS, probe.PORT)
         while not probe.delay(asking, to, 1, 0.05).received:
             pass

@@ -25,22 +25,23 @@ from typing import Any
 
 import numpy as np
 
-import cosim.peers.interval
+import cosim.engine.interval
 import cosim.schedulers
-import cosim.twin.surrogate
 from benchmarks.measure import Table, resumed, verdict
 from cosim.contract.errors import SetupError
-from cosim.peers.interval import ContainerArrivals, HostFleet, aiotbench, simtune_testbed
+from cosim.engine.interval import ContainerArrivals, HostFleet, aiotbench, simtune_testbed
+from cosim.extensions.metanet import catalogue
+from cosim.extensions.metanet.catalogue.tuning import TUNABLE, tuning
+from cosim.extensions.simtune import surrogate
+from cosim.extensions.simtune.surrogate import methods
+from cosim.extensions.simtune.surrogate.layers import torch_module
+from cosim.extensions.simtune.surrogate.methods import Pipeline
+from cosim.extensions.simtune.surrogate.monitor import Decisions, Model, Row, Testbed, random_decisions
+from cosim.extensions.simtune.surrogate.network import Training
+from cosim.extensions.simtune.surrogate.online import Online, Prepared, prepare, run
 from cosim.results import student
-from cosim.schedulers.catalogue.tuning import TUNABLE, tuning
 from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal
 from cosim.twin.space import Parameter, Space
-from cosim.twin.surrogate import methods
-from cosim.twin.surrogate.layers import torch_module
-from cosim.twin.surrogate.methods import Pipeline
-from cosim.twin.surrogate.monitor import Decisions, Model, Row, Testbed, random_decisions
-from cosim.twin.surrogate.network import Training
-from cosim.twin.surrogate.online import Online, Prepared, prepare, run
 
 SPACE = Space(
     [
@@ -69,9 +70,9 @@ HOSTS, LOAD = 18, 4.0  # of the testbed at a third of its size, and containers p
 KWH = 3.6e6
 FIGURES = ("energy", "response", "late", "cost", "deciding", "waiting")  # in the order of the paper's Table 1
 _FOLDERS = tuple(
-    Path(one.__file__ or "").parent for one in (cosim.peers.interval, cosim.schedulers, cosim.twin.surrogate)
+    Path(one.__file__ or "").parent for one in (cosim.engine.interval, cosim.schedulers, catalogue, surrogate)
 )
-CODE = (Path(__file__), _FOLDERS[0], *_FOLDERS[1].glob("*.py"), _FOLDERS[1] / "catalogue", _FOLDERS[2])
+CODE = (Path(__file__), _FOLDERS[0], *_FOLDERS[1].glob("*.py"), *_FOLDERS[2:])
 
 
 def fleet(hosts: int | None) -> HostFleet:

@@ -12,11 +12,11 @@ from time import process_time
 
 import numpy as np
 
-from cosim.peers.interval import ContainerArrivals, azure_fog, static
+from cosim.engine.interval import ContainerArrivals, azure_fog, static
+from cosim.extensions.simtune.surrogate.monitor import Model
+from cosim.extensions.simtune.surrogate.network import Training
+from cosim.extensions.simtune.surrogate.online import Online, prepare, run
 from cosim.twin.space import Parameter, Space
-from cosim.twin.surrogate.monitor import Model
-from cosim.twin.surrogate.network import Training
-from cosim.twin.surrogate.online import Online, prepare, run
 
 SPACE = Space(
     [

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from cosim.contract.errors import SetupError
+from cosim.extensions.published_data import battery
 from cosim.twin.fitting.calibrate import calibrate
-from cosim.twin.jobs import battery
 from cosim.twin.problem import Case, Floats
 from cosim.twin.search import Budget
 

@@ -1,7 +1,7 @@
 """Exact search against surrogates: the same simulator, trace and budget for all (`--job compare`).
 
 SimTune's published testbed log: the first rows to fit, the following ones to judge. The simulator is the
-queueing model of `cosim.twin.models.intervals`; one run simulates one parameter vector under one seed, as
+queueing model of `cosim.extensions.simtune.intervals`; one run simulates one parameter vector under one seed, as
 `LOGS` logs. Every method is judged on logs that it has not seen, each of the length of the measured one.
 """
 
@@ -16,17 +16,17 @@ import numpy as np
 
 from benchmarks import twin_algorithm1
 from cosim.contract.errors import SetupError
+from cosim.extensions.simtune import job as simtune
+from cosim.extensions.simtune.surrogate.methods import METHODS, Pipeline, tune
+from cosim.extensions.simtune.surrogate.network import Training
+from cosim.extensions.simtune.surrogate.target import Conditions
+from cosim.extensions.simtune.surrogate.tree import Tree
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.fitting.distances import wasserstein
 from cosim.twin.fitting.misfit import Misfit
-from cosim.twin.jobs import simtune
 from cosim.twin.problem import CalibrationProblem, Case, Floats
 from cosim.twin.search.meter import Budget
 from cosim.twin.space import Space
-from cosim.twin.surrogate.methods import METHODS, Pipeline, tune
-from cosim.twin.surrogate.network import Training
-from cosim.twin.surrogate.target import Conditions
-from cosim.twin.surrogate.tree import Tree
 
 EXACT, CHANCE = "exact search", "random search"
 LOGS = 8  # per run

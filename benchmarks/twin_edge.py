@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from cosim.extensions.published_data import edge
+from cosim.extensions.published_data.edge_judgement import Prediction, judge, repeated
+from cosim.extensions.published_data.edge_telemetry import Telemetry
 from cosim.twin.fitting.calibrate import calibrate
-from cosim.twin.jobs import edge
-from cosim.twin.jobs.edge_judgement import Prediction, judge, repeated
-from cosim.twin.jobs.edge_telemetry import Telemetry
 from cosim.twin.search.meter import Budget
 
 RECORDING = Path(__file__).resolve().parents[1] / "scenarios" / "calibrate-edge" / "recording"

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from cosim.contract.errors import SetupError
+from cosim.extensions.published_data import fiveg
 from cosim.twin.calibration import Calibration
 from cosim.twin.fitting.calibrate import calibrate
-from cosim.twin.jobs import fiveg
 from cosim.twin.problem import CalibrationProblem, Floats
 from cosim.twin.search import Budget
 

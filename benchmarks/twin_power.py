@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from cosim.contract.errors import SetupError
-from cosim.twin.jobs import power
-from cosim.twin.models.power import LEVELS, MeasuredMachines
+from cosim.extensions.published_data import power
+from cosim.extensions.published_data.models.power import LEVELS, MeasuredMachines
 
 PLANS = {"even": (0, 20, 40, 60, 80, 100), "where it bends": (0, 10, 30, 50, 80, 100)}
 TARGET = 0.03

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.continuum import Batcher, Engine, Kind, Stream, System
-from cosim.continuum.layout import COMPLETED, DEVICE, EDGE, EXPONENTIAL
+from cosim.engine.continuum import Batcher, Engine, Kind, Stream, System
+from cosim.engine.continuum.layout import COMPLETED, DEVICE, EDGE, EXPONENTIAL
 from cosim.twin.calibration import Calibration
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.fitting.judging import summed

@@ -16,11 +16,11 @@ import numpy as np
 
 from benchmarks import twin_compare as compare
 from cosim.contract.errors import SetupError
+from cosim.extensions.simtune import job as simtune
+from cosim.extensions.simtune.surrogate.methods import Pipeline
+from cosim.extensions.simtune.surrogate.target import Conditions
 from cosim.twin.fitting.distances import wasserstein
-from cosim.twin.jobs import simtune
 from cosim.twin.problem import CalibrationProblem, Floats
-from cosim.twin.surrogate.methods import Pipeline
-from cosim.twin.surrogate.target import Conditions
 
 # Shares of the log's rows: from, until of the fit, then of the judgement.
 CUTS = (

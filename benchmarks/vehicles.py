@@ -23,7 +23,7 @@ from cosim.autopilot import Autopilot
 from cosim.autopilot.dialect import mavlink
 from cosim.autopilot.links import Endpoint, Endpoints
 from cosim.autopilot.table import Address
-from cosim.vehicles import Copter, VehicleFleet
+from cosim.physics.vehicles import Copter, VehicleFleet
 
 TICK = 0.01  # s
 GROUP = 250  # vehicles that send to one peer: system ids end at 254

@@ -13,9 +13,9 @@ import time
 import numpy as np
 
 from benchmarks.measure import Table, parser, print_result, verdict
-from cosim.radio import wifi
-from cosim.radio.pathloss import free_space
-from cosim.radio.wifi_pairs import Antennas, Finder
+from cosim.physics.radio import wifi
+from cosim.physics.radio.pathloss import free_space
+from cosim.physics.radio.wifi_pairs import Antennas, Finder
 
 FREQUENCY = 5.18e9  # Hz
 SIDES = (150.0, 2000.0)  # m

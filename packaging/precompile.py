@@ -4,7 +4,7 @@
     python packaging/precompile.py --into-package     all, into the package that is imported, as for a wheel
 
 Code that has been compiled is not compiled again: it is used as long as it was made of the same sources, by the same
-numba and for the same kind of processor (see `cosim.compiling`).
+numba and for the same kind of processor (see `cosim.compiled.compiling`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import shutil
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -34,7 +35,7 @@ def _camera() -> None:
     """What vehicles have in many scenarios and not in the adapter's example: a camera that marks what it sees."""
     import numpy as np
 
-    from cosim.vehicles.coverage import Coverage
+    from cosim.physics.vehicles.coverage import Coverage
 
     one = np.zeros(1, np.int64)
     Coverage(1, (0.0, 0.0, 1.0, 1.0)).look(one, np.zeros((1, 5)), one + 1)
@@ -42,7 +43,7 @@ def _camera() -> None:
 
 def _machines() -> None:
     """What nodes have in many scenarios and not in the adapter's example: batteries, clocks, accelerators."""
-    from cosim.continuum.equipment import place
+    from cosim.engine.continuum.equipment import place
 
     place()
 
@@ -51,9 +52,9 @@ def _gpus() -> None:
     """What schedulers of a GPU cluster ask for: orders tried, their features, topologies switched."""
     import numpy as np
 
-    from cosim.cluster.fabric import plain
-    from cosim.cluster.generate import uniform
-    from cosim.cluster.simulate import Settings, Simulation
+    from cosim.extensions.gpu_cluster.cluster.fabric import plain
+    from cosim.extensions.gpu_cluster.cluster.generate import uniform
+    from cosim.extensions.gpu_cluster.cluster.simulate import Settings, Simulation
 
     made = Simulation(plain(4, 2, 8, 2), uniform(1, 12), Settings("circuits", "exhaustive"))
     made.asking()
@@ -68,10 +69,10 @@ def _gpus() -> None:
 
 def _requests() -> None:
     """Which edge runs which request: our search and our filling."""
-    from cosim.schedulers.corais.families import instances
-    from cosim.schedulers.corais.filling import fill
-    from cosim.schedulers.corais.problem import makespan
-    from cosim.schedulers.corais.search import solve
+    from cosim.extensions.corais.families import instances
+    from cosim.extensions.corais.filling import fill
+    from cosim.extensions.corais.problem import makespan
+    from cosim.extensions.corais.search import solve
 
     (instance,) = instances("corais", (4, 2, 4), 1)
     makespan(instance, solve(instance, budget=1))
@@ -80,8 +81,8 @@ def _requests() -> None:
 
 def _vehicular() -> None:
     """The vehicular application of `offloading`, beside the applications of its example."""
-    from cosim.peers.offloading import simulate
-    from cosim.peers.offloading.transport import ring_road
+    from cosim.extensions.edgecloudsim.offloading import simulate
+    from cosim.extensions.edgecloudsim.offloading.transport import ring_road
 
     simulate(ring_road(2, duration=2.0, warm_up=0.0), 1)
 
@@ -90,8 +91,8 @@ def _outputs() -> None:
     """A vehicle that an autopilot drives by its outputs."""
     import numpy as np
 
-    from cosim.vehicles import Copter
-    from cosim.vehicles.driven import Driven
+    from cosim.physics.vehicles import Copter
+    from cosim.physics.vehicles.driven import Driven
 
     Driven(Copter(dynamics="rigid")).step(np.zeros(4), 0.001)
 
@@ -137,6 +138,12 @@ workloads:
 """
 
 
+def _extensions() -> list[str]:
+    """The adapters of extensions: they have names where this package is installed, which it need not be yet."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+    return [*project["entry-points"]["cosim.adapters"].values()]
+
+
 PARTS = (_machines, _camera, _gpus, _requests, _vehicular, _outputs, _air, _environments)
 
 
@@ -148,7 +155,7 @@ def precompile(names: list[str]) -> None:
 
     scan.compile_all()
     parts: tuple[Callable[[], None], ...] = () if names else PARTS
-    cold = uncompiled(names or [one.name for one in list_adapters() if one.kind])
+    cold = uncompiled(names or [*(one.name for one in list_adapters() if one.kind), *_extensions()])
     with ProcessPoolExecutor(min(PROCESSES, len(os.sched_getaffinity(0)))) as pool:
         jobs = [pool.submit(_adapter, name) for name in cold] + [pool.submit(part) for part in parts]
         for job in jobs:
@@ -156,10 +163,10 @@ def precompile(names: list[str]) -> None:
 
 
 def into_package() -> None:
-    """Fill `cosim.compiling.PRECOMPILED` anew."""
+    """Fill `cosim.compiled.compiling.PRECOMPILED` anew."""
     for name in ("NUMBA_CACHE_DIR", "NUMBA_DISABLE_JIT"):
         os.environ.pop(name, None)
-    from cosim.compiling import PRECOMPILED
+    from cosim.compiled.compiling import PRECOMPILED
 
     shutil.rmtree(PRECOMPILED, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="cosim-precompile-") as folder:

@@ -92,9 +92,10 @@ class Forks:
 
 # What a run of the shipped scenarios loads, and a report after it.
 COSIM = Forks(
-    "cosim.cli.main", "cosim.results.session", "cosim.results.compiled", "cosim.results.convert", "cosim.plan.compile",
-    "cosim.bus.loop_driver", "cosim.bus.mosaik_driver", "cosim.report.write", "cosim.report.compare", "pandas",
-    *(f"adapters.{name}.{module}" for name in ("continuum", "radio", "vehicle", "wifi", "replay")
+    "cosim.cli.main", "cosim.results.session", "cosim.results.compiled", "cosim.results.convert",
+    "cosim.scenario.plan.compile", "cosim.bus.loop_driver", "cosim.bus.mosaik_driver",
+    "cosim.report.write", "cosim.report.compare", "pandas",
+    *(f"cosim.adapters.{name}.{module}" for name in ("continuum", "radio", "vehicle", "wifi", "replay")
       for module in ("config", "check", "adapter")),
 )  # fmt: skip
 
@@ -147,7 +148,7 @@ def _ready(names: Sequence[str]) -> None:
             importlib.import_module(name)
         except ImportError:  # an extra that is not installed
             continue
-    if "adapters.continuum.adapter" in names:
+    if "cosim.adapters.continuum.adapter" in names:
         from cosim.contract import registry
         from cosim.testing import rehearse
 

@@ -9,7 +9,7 @@ def _ports(config: Any) -> Ports:  # noqa: ANN401 - its model is imported when i
     reach = ("reach",) if config.leave else ()
     trace = config.trace.signals() if config.trace else ()
     if config.mlsysops:
-        from adapters.continuum.check import of_files
+        from cosim.adapters.continuum.check import of_files
 
     files = bool(config.mlsysops) and of_files(config.scheduler)  # else no policy file is asked
     placed = ("placement",) if files else ()
@@ -23,14 +23,14 @@ def _ports(config: Any) -> Ports:  # noqa: ANN401 - its model is imported when i
 ADAPTER = AdapterKind(
     name="continuum",
     summary="devices make tasks; a scheduler sends them over radio and links to edge and cloud hosts",
-    config="adapters.continuum.config:ContinuumConfig",
-    factory="adapters.continuum.adapter:ContinuumAdapter",
-    check="adapters.continuum.check:problems",
+    config="cosim.adapters.continuum.config:ContinuumConfig",
+    factory="cosim.adapters.continuum.adapter:ContinuumAdapter",
+    check="cosim.adapters.continuum.check:problems",
     acts_on=frozenset({"degrade", "fail", "links", "workloads"}),
     ports=_ports,
     tells=("scheduler", "threshold", "leave"),
-    compiled="cosim.continuum.warm:compiled",
-    batch="adapters.continuum.batch:prepare",
+    compiled="cosim.engine.continuum.warm:compiled",
+    batch="cosim.adapters.continuum.batch:prepare",
     example="""\
 continuum:
   scheduler: least-loaded

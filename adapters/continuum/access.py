@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.continuum.check import access_points
-from adapters.continuum.network import NetworkConfig
-from adapters.continuum.world import slots_of
-from cosim.continuum import network
-from cosim.continuum.engine import Engine
+from cosim.adapters.continuum.check import access_points
+from cosim.adapters.continuum.network import NetworkConfig
+from cosim.adapters.continuum.world import slots_of
 from cosim.contract.entities import Node, Scene
 from cosim.contract.frame import Frame
 from cosim.contract.node_keys import Cell, Radio
-from cosim.radio import power
+from cosim.engine.continuum import network
+from cosim.engine.continuum.engine import Engine
+from cosim.physics.radio import power
 
 Floats = NDArray[np.float64]
 Slots = NDArray[np.int64]

@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.continuum import mlsysops
-from adapters.continuum.access import Access
-from adapters.continuum.air import Air, Changes
-from adapters.continuum.books import HostAccounts, summary
-from adapters.continuum.check import problems
-from adapters.continuum.config import ContinuumConfig
-from adapters.continuum.equipment import Gauges
-from adapters.continuum.failures import Failures
-from adapters.continuum.real_load import RealLoad
-from adapters.continuum.trace import Trace
-from adapters.continuum.world import ContinuumWorld, build, slots_of
-from cosim.continuum.engine import Engine
-from cosim.continuum.layout import INTERVAL
-from cosim.continuum.stepping import Decisions, View, reach_of, read
+from cosim.adapters.continuum import mlsysops
+from cosim.adapters.continuum.access import Access
+from cosim.adapters.continuum.air import Air, Changes
+from cosim.adapters.continuum.books import HostAccounts, summary
+from cosim.adapters.continuum.check import problems
+from cosim.adapters.continuum.config import ContinuumConfig
+from cosim.adapters.continuum.equipment import Gauges
+from cosim.adapters.continuum.failures import Failures
+from cosim.adapters.continuum.real_load import RealLoad
+from cosim.adapters.continuum.trace import Trace
+from cosim.adapters.continuum.world import ContinuumWorld, build, slots_of
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Event, Scene
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame
 from cosim.contract.signals import TASK
+from cosim.engine.continuum.engine import Engine
+from cosim.engine.continuum.layout import INTERVAL
+from cosim.engine.continuum.stepping import Decisions, View, reach_of, read
 from cosim.schedulers import scheduler
 
 log = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class ContinuumAdapter:
         self._agent: ClusterAgent | None = None
         found = scheduler(self._config.scheduler)
         if found.files and self._config.mlsysops is not None:
-            from adapters.continuum.monitor import PolicyMonitor
+            from cosim.adapters.continuum.monitor import PolicyMonitor
             from cosim.schedulers.models import PerTask
 
             self._agent = mlsysops.agent(self._config.mlsysops, context)

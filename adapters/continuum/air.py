@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.continuum.world import slots_of
+from cosim.adapters.continuum.world import slots_of
 from cosim.contract.entities import Event
 from cosim.contract.frame import Frame
 

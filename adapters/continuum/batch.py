@@ -9,25 +9,25 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from adapters.continuum.access import Access
-from adapters.continuum.air import Air, Changes
-from adapters.continuum.books import HostLog
-from adapters.continuum.check import of_files, problems
-from adapters.continuum.config import ContinuumConfig
-from adapters.continuum.world import ContinuumWorld, build, slots_of
-from cosim.continuum.batches import Action
-from cosim.continuum.engine import Engine
-from cosim.continuum.prepared import Prepared
+from cosim.adapters.continuum.access import Access
+from cosim.adapters.continuum.air import Air, Changes
+from cosim.adapters.continuum.books import HostLog
+from cosim.adapters.continuum.check import of_files, problems
+from cosim.adapters.continuum.config import ContinuumConfig
+from cosim.adapters.continuum.world import ContinuumWorld, build, slots_of
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Event
 from cosim.contract.errors import refuse
+from cosim.engine.continuum.batches import Action
+from cosim.engine.continuum.engine import Engine
+from cosim.engine.continuum.prepared import Prepared
 from cosim.schedulers import scheduler
 
 _OPTIONS = ("patience", "drop_late", "threshold")
 
 
 def prepare(config: ContinuumConfig, context: Context, events: Sequence[Event]) -> Prepared | None:
-    """The scenario's continuum for `cosim.continuum.batches.Batcher`.
+    """The scenario's continuum for `cosim.engine.continuum.batches.Batcher`.
 
     A run of it ends tasks at the same times, to the bit, as a run of the scenario on the bus. Raises
     `ScenarioError` as the adapter does. None where members of fleets come and go, nodes are real, or

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.continuum.real_load import RealLoad
-from adapters.continuum.world import ContinuumWorld
-from cosim.continuum.engine import Engine
-from cosim.continuum.ledger import Ledger, Meters
-from cosim.continuum.resources import Resources
-from cosim.continuum.system import System
+from cosim.adapters.continuum.real_load import RealLoad
+from cosim.adapters.continuum.world import ContinuumWorld
 from cosim.contract.adapter import Summary
 from cosim.contract.entities import Scene
 from cosim.contract.frame import Frame
 from cosim.contract.signals import ACCELERATORS, MACHINE_STATE, TASK_STATUS
+from cosim.engine.continuum.engine import Engine
+from cosim.engine.continuum.ledger import Ledger, Meters
+from cosim.engine.continuum.resources import Resources
+from cosim.engine.continuum.system import System
 
 Slots = NDArray[np.int64]
 ByNode = Callable[[NDArray[np.float64]], dict[str, float]]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from adapters.continuum import mlsysops
-from adapters.continuum.config import ContinuumConfig, TraceConfig
+from cosim.adapters.continuum import mlsysops
+from cosim.adapters.continuum.config import ContinuumConfig, TraceConfig
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node, Scene, SlotRange, Stage, Workload
 from cosim.contract.errors import Problem, refusals
@@ -119,7 +119,7 @@ def _equipment(scene: Scene) -> Iterator[Problem]:
     nodes = (*scene.nodes, *(fleet.template for fleet in scene.fleets))
     for node in nodes:
         if node.scaling is not None and node.scaling.platform:
-            from cosim.continuum.power import platform  # needs numpy
+            from cosim.engine.continuum.power import platform  # needs numpy
 
             fastest = platform(node.scaling.platform).frequency[-1]
             if abs(node.clock - 1e9 * fastest) > 1e3:
@@ -286,9 +286,9 @@ def _files(scene: Scene, root: Path, duration: float) -> Iterator[Problem]:
     priced = [tariff for tariff in scene.tariffs if tariff.prices or tariff.carbons]
     if not traced and not priced:
         return
-    from adapters.continuum import demand  # these need the engine
-    from adapters.continuum.world import slots_of
-    from cosim.continuum import tariff
+    from cosim.adapters.continuum import demand  # these need the engine
+    from cosim.adapters.continuum.world import slots_of
+    from cosim.engine.continuum import tariff
 
     for load in traced:
         yield from refusals(partial(demand.trace, load, slots_of(load.sources), scene, root))

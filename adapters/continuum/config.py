@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from adapters.continuum.mlsysops import MlsysopsConfig
-from adapters.continuum.network import NetworkConfig
+from cosim.adapters.continuum.mlsysops import MlsysopsConfig
+from cosim.adapters.continuum.network import NetworkConfig
 from cosim.contract.adapter import AdapterConfig
 from cosim.contract.block import OnlyWith
 from cosim.contract.hints import nearest

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.continuum import agreement
-from cosim.continuum.price import read_text
-from cosim.continuum.system import Stage, Trace
 from cosim.contract.entities import Agreement, Scene, Workload
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.functions import function
 from cosim.contract.laws import Law
 from cosim.contract.signals import ACCELERATORS
+from cosim.engine.continuum import agreement
+from cosim.engine.continuum.price import read_text
+from cosim.engine.continuum.system import Stage, Trace
 
 LawOf = Callable[[Law], tuple[int, float, float]]
 

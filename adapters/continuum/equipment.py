@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.continuum.engine import Engine
-from cosim.continuum.hardware import Accelerator, Battery, OperatingPoint, Scaling
-from cosim.continuum.layout import ABSENT, ONDEMAND, PERFORMANCE, POWERSAVE, USERSPACE
-from cosim.continuum.power import Platform, cubic, platform
-from cosim.continuum.resources import Resources, clocks
 from cosim.contract.entities import Node, Power
 from cosim.contract.entities import Scaling as Points
 from cosim.contract.frame import Frame
 from cosim.contract.signals import ACCELERATORS
+from cosim.engine.continuum.engine import Engine
+from cosim.engine.continuum.hardware import Accelerator, Battery, OperatingPoint, Scaling
+from cosim.engine.continuum.layout import ABSENT, ONDEMAND, PERFORMANCE, POWERSAVE, USERSPACE
+from cosim.engine.continuum.power import Platform, cubic, platform
+from cosim.engine.continuum.resources import Resources, clocks
 
 _GOVERNORS = {"userspace": USERSPACE, "performance": PERFORMANCE, "powersave": POWERSAVE, "ondemand": ONDEMAND}
 _MOST_STEPS = 1000  # of a power table that stands for a curve

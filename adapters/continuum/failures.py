@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.continuum.config import FailureConfig
+from cosim.adapters.continuum.config import FailureConfig
 from cosim.contract.entities import Scene
 
 LINKS = "links"

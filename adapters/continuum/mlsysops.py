@@ -190,7 +190,7 @@ def _near(name: str, known: Sequence[str], otherwise: str = "there are") -> str:
 
 def _known_metrics(scene: Scene) -> set[str]:
     from cosim.schedulers.mlsysops.descriptors import MEASURES, metric_of
-    from cosim.telemetry.export import NODE_LOAD, metric
+    from cosim.talk.telemetry.export import NODE_LOAD, metric
 
     of_nodes = {metric("host", column) for column in CATALOGUE["host"].columns if column.role not in ("slot", "code")}
     of_loads = {metric_of(load.name, measure) for load in scene.workloads for measure in MEASURES}
@@ -217,7 +217,7 @@ def agent(config: MlsysopsConfig, context: Context) -> ClusterAgent:
 
 def _points(nodes: Sequence[Node]) -> dict[str, list[float]]:
     """Clocks (Hz) of the nodes whose operating point is set from outside."""
-    from adapters.continuum.equipment import scaling
+    from cosim.adapters.continuum.equipment import scaling
 
     found = {}
     for node in nodes:

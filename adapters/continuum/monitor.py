@@ -13,7 +13,7 @@ from cosim.contract.entities import Scene
 from cosim.contract.frame import Frame
 from cosim.contract.signals import CATALOGUE, TASK_STATUS
 from cosim.schedulers.mlsysops.descriptors import metric_of
-from cosim.telemetry.export import NODE_LOAD, load_average, samples
+from cosim.talk.telemetry.export import NODE_LOAD, load_average, samples
 
 WINDOW = 5.0  # s, as often as the framework scrapes metrics unless it is told otherwise
 _COMPLETED = TASK_STATUS.index("completed")

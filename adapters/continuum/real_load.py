@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.continuum.equipment import power_table
-from cosim.continuum.power import table
+from cosim.adapters.continuum.equipment import power_table
 from cosim.contract.entities import Node, Scene
 from cosim.contract.frame import Frame
 from cosim.contract.signals import NODE_METERS
+from cosim.engine.continuum.power import table
 
 Floats = NDArray[np.float64]
 _METERS = [NODE_METERS.index(name) for name in NODE_METERS if name not in ("none", "modelled")]

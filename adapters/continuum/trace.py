@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.continuum.config import TraceConfig
-from cosim.continuum.engine import Engine
-from cosim.continuum.layout import ABSENT, ASLEEP, BOOTING, FREE, OFF, ON, WAKING
+from cosim.adapters.continuum.config import TraceConfig
 from cosim.contract.entities import Scene
 from cosim.contract.frame import Frame
 from cosim.contract.selector import matcher
 from cosim.contract.signals import NODE_EVENTS, TASK_EVENTS
+from cosim.engine.continuum.engine import Engine
+from cosim.engine.continuum.layout import ABSENT, ASLEEP, BOOTING, FREE, OFF, ON, WAKING
 
 _BETWEEN = TASK_EVENTS[1:-1]  # neither creation nor end
 _CARRIED = ("serial", "workload", "job", "stage", "host", "status", "created", "device")

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.continuum import demand, equipment
-from adapters.continuum.config import ContinuumConfig
-from cosim.continuum import tariff
-from cosim.continuum.hardware import Quota
-from cosim.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL, FIXED, LOG_NORMAL, UNIFORM
-from cosim.continuum.system import Kind, Stream, System
+from cosim.adapters.continuum import demand, equipment
+from cosim.adapters.continuum.config import ContinuumConfig
 from cosim.contract.entities import Node, Scene, SlotRange, alike
 from cosim.contract.laws import Law
 from cosim.contract.signals import ACCELERATORS
+from cosim.engine.continuum import tariff
+from cosim.engine.continuum.hardware import Quota
+from cosim.engine.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL, FIXED, LOG_NORMAL, UNIFORM
+from cosim.engine.continuum.system import Kind, Stream, System
 
 _TIERS = {"device": DEVICE, "edge": EDGE, "cloud": CLOUD}
 _DISCIPLINES = ("sharing", "fcfs", "priority", "edf")  # by their numbers in the engine

@@ -28,12 +28,12 @@ def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is 
 ADAPTER = AdapterKind(
     name="detector",
     summary="raises alarms by a detector that 'cosim detect train' made",
-    config="adapters.detector.config:DetectorConfig",
-    factory="adapters.detector.adapter:DetectorAdapter",
-    check="adapters.detector.check:problems",
+    config="cosim.adapters.detector.config:DetectorConfig",
+    factory="cosim.adapters.detector.adapter:DetectorAdapter",
+    check="cosim.adapters.detector.check:problems",
     acts_on=frozenset(),
     ports=_ports,
     signals=(ALARM,),
-    compiled="cosim.detect.warm:compiled",
+    compiled="cosim.learn.detect.warm:compiled",
     example=EXAMPLE,
 )

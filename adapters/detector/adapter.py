@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.detector.check import problems
-from adapters.detector.config import DetectorConfig
-from adapters.detector.history import History, Past
+from cosim.adapters.detector.check import problems
+from cosim.adapters.detector.config import DetectorConfig
+from cosim.adapters.detector.history import History, Past
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame
 from cosim.contract.jammer import CAUSES
-from cosim.dataset.windows import names
-from cosim.detect.detector import Detector, columns_of
-from cosim.detect.warm import compile_all
+from cosim.learn.dataset.windows import names
+from cosim.learn.detect.detector import Detector, columns_of
+from cosim.learn.detect.warm import compile_all
 
 
 class DetectorAdapter:

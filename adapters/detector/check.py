@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adapters.detector.config import DetectorConfig
+from cosim.adapters.detector.config import DetectorConfig
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem, SetupError
 
@@ -12,7 +12,7 @@ def problems(config: DetectorConfig, context: Context) -> list[Problem]:
     path = context.path(config.model)
     if not path.is_file():
         return []  # said by whoever looks for the files that a scenario names
-    from cosim.detect.detector import Detector  # needs numpy
+    from cosim.learn.detect.detector import Detector  # needs numpy
 
     where = f"adapters.{context.name}"
     try:

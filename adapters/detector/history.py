@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.frame import Frame
-from cosim.dataset.windows import features
+from cosim.learn.dataset.windows import features
 
 Floats = NDArray[np.float64]
 Slots = NDArray[np.int64]

@@ -14,7 +14,7 @@ from cosim.contract.adapter import AdapterKind, Ports, Requirement
 from cosim.contract.signals import Signal
 
 if TYPE_CHECKING:
-    from adapters.fmi.config import FmiConfig
+    from cosim.adapters.fmi.config import FmiConfig
 
 
 def _ports(config: BaseModel) -> Ports:
@@ -28,9 +28,9 @@ def _signals(config: BaseModel) -> tuple[Signal, ...]:
 ADAPTER = AdapterKind(
     name="fmi",
     summary="units of the Functional Mock-up Interface, FMI 2 and 3 for co-simulation, wired by names",
-    config="adapters.fmi.config:FmiConfig",
-    factory="adapters.fmi.adapter:FmiAdapter",
-    check="adapters.fmi.check:problems",
+    config="cosim.adapters.fmi.config:FmiConfig",
+    factory="cosim.adapters.fmi.adapter:FmiAdapter",
+    check="cosim.adapters.fmi.check:problems",
     requires=(Requirement("fmpy", "fmi"), Requirement("pythonfmu3", "fmi")),
     ports=_ports,
     signals=_signals,

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.fmi.backend import Instances, Unit, UnitFaultError, read_unit
-from adapters.fmi.check import problems as found_by_check
-from adapters.fmi.check import slots
-from adapters.fmi.config import FmiConfig
+from cosim.adapters.fmi.backend import Instances, Unit, UnitFaultError, read_unit
+from cosim.adapters.fmi.check import problems as found_by_check
+from cosim.adapters.fmi.check import slots
+from cosim.adapters.fmi.config import FmiConfig
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import AdapterError, refuse
 from cosim.contract.frame import Frame

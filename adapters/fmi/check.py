@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from adapters.fmi.backend import Unit, UnitFaultError, read_unit
-from adapters.fmi.config import FmiConfig
+from cosim.adapters.fmi.backend import Unit, UnitFaultError, read_unit
+from cosim.adapters.fmi.config import FmiConfig
 from cosim.contract.adapter import Context
 from cosim.contract.block import Selector
 from cosim.contract.entities import Scene

@@ -5,13 +5,13 @@ from cosim.contract.adapter import AdapterKind, Ports, Read
 ADAPTER = AdapterKind(
     name="interval",
     summary="containers on edge and cloud hosts, placed and moved once per interval",
-    config="adapters.interval.config:IntervalConfig",
-    factory="adapters.interval.adapter:IntervalAdapter",
-    check="adapters.interval.check:problems",
+    config="cosim.adapters.interval.config:IntervalConfig",
+    factory="cosim.adapters.interval.adapter:IntervalAdapter",
+    check="cosim.adapters.interval.check:problems",
     acts_on=frozenset({"fail", "workloads"}),
     can_fail=lambda _, node: node.tier != "device" and node.cores > 0,
     ports=Ports(reads=(Read("mobility", required=False),), writes=("task", "host")),
-    compiled="cosim.peers.interval.warm:compiled",
+    compiled="cosim.engine.interval.warm:compiled",
     example="""\
 interval:
   policy: least-loaded

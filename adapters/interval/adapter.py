@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.interval.books import IntervalAccounts
-from adapters.interval.check import problems
-from adapters.interval.config import POLICIES, IntervalConfig
-from adapters.interval.world import IntervalWorld, Sources, build
+from cosim.adapters.interval.books import IntervalAccounts
+from cosim.adapters.interval.check import problems
+from cosim.adapters.interval.config import POLICIES, IntervalConfig
+from cosim.adapters.interval.world import IntervalWorld, Sources, build
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Event
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame
-from cosim.peers.interval.simulator import Interval
+from cosim.engine.interval.simulator import Interval
 from cosim.schedulers import scheduler
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.interval.world import MEGA, IntervalWorld
+from cosim.adapters.interval.world import MEGA, IntervalWorld
 from cosim.contract.adapter import Summary
 from cosim.contract.entities import Scene
 from cosim.contract.frame import Frame, constant
 from cosim.contract.signals import TASK_STATUS
-from cosim.peers.interval.layout import COMPLETED
-from cosim.peers.interval.quirks import CONSTANT_COST
-from cosim.peers.interval.simulator import Interval
+from cosim.engine.interval.layout import COMPLETED
+from cosim.engine.interval.quirks import CONSTANT_COST
+from cosim.engine.interval.simulator import Interval
 
 _NODE_FAILED = TASK_STATUS.index("node-failed")
 _TIERS = ("device", "edge", "cloud")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adapters.interval.config import POLICIES, Container, IntervalConfig
+from cosim.adapters.interval.config import POLICIES, Container, IntervalConfig
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem, refusals
 from cosim.schedulers import SchedulerError, scheduler
@@ -10,7 +10,7 @@ from cosim.schedulers import SchedulerError, scheduler
 
 def problems(config: IntervalConfig, context: Context) -> list[Problem]:
     """Hosts, workloads, a boot time and a policy that cannot be."""
-    from adapters.interval.world import build  # needs numpy
+    from cosim.adapters.interval.world import build  # needs numpy
 
     found = refusals(lambda: build(context.scene, config, context.name))
     found += context.unbooked("cpu", "energy")

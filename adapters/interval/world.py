@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.interval.config import IntervalConfig
+from cosim.adapters.interval.config import IntervalConfig
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node, Scene, SlotRange
 from cosim.contract.entities import Workload as Stream
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.laws import Law
 from cosim.contract.streams import generators
-from cosim.peers.interval.fleet import HostFleet, Type
-from cosim.peers.interval.quirks import QUIRKS, compatible
-from cosim.peers.interval.workload import ContainerWorkload
+from cosim.engine.interval.fleet import HostFleet, Type
+from cosim.engine.interval.quirks import QUIRKS, compatible
+from cosim.engine.interval.workload import ContainerWorkload
 
 MEGA = 1e6
 _REMEDY = "remove it, or use the adapter 'continuum'"

@@ -22,7 +22,7 @@ def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is 
 def _signals(config: Any) -> tuple[Signal, ...]:  # noqa: ANN401
     if not any(block.pictures for block in config.offload.values()):
         return ()
-    from adapters.live.tiles import TILE
+    from cosim.adapters.live.tiles import TILE
 
     return (TILE,)
 
@@ -30,9 +30,9 @@ def _signals(config: Any) -> tuple[Signal, ...]:  # noqa: ANN401
 ADAPTER = AdapterKind(
     name="live",
     summary="real machines that attach with `cosim attach`: what they measure, tasks really run, links really shaped",
-    config="adapters.live.config:LiveConfig",
-    factory="adapters.live.adapter:LiveAdapter",
-    check="adapters.live.check:problems",
+    config="cosim.adapters.live.config:LiveConfig",
+    factory="cosim.adapters.live.adapter:LiveAdapter",
+    check="cosim.adapters.live.check:problems",
     acts_on=frozenset({"workloads"}),
     services=("gateway", "keys", "outside"),
     ports=_ports,

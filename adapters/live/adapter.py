@@ -13,33 +13,33 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adapters.live.arrivals import Arrivals
-from adapters.live.books import LiveTaskAccounts, Made
-from adapters.live.check import REAL_TIME, attended, problems
-from adapters.live.choice import Choice
-from adapters.live.config import LiveConfig, OffloadBlock
-from adapters.live.policy import policy_of
-from adapters.live.readings import Readings
-from adapters.live.shaping import Shaping
-from adapters.live.tiles import Painted, Tiles
-from cosim.continuum.arrivals import Task, engine_seed
+from cosim.adapters.live.arrivals import Arrivals
+from cosim.adapters.live.books import LiveTaskAccounts, Made
+from cosim.adapters.live.check import REAL_TIME, attended, problems
+from cosim.adapters.live.choice import Choice
+from cosim.adapters.live.config import LiveConfig, OffloadBlock
+from cosim.adapters.live.policy import policy_of
+from cosim.adapters.live.readings import Readings
+from cosim.adapters.live.shaping import Shaping
+from cosim.adapters.live.tiles import Painted, Tiles
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Node
 from cosim.contract.errors import RunError, SetupError, refuse
 from cosim.contract.frame import Frame
 from cosim.contract.presence import Presence
-from cosim.inference.limits import MOST_HELD
-from cosim.launch.keys import name_of
-from cosim.live.lease import NodeSlot
-from cosim.live.protocol import MAX_PAYLOAD
-from cosim.live.task_queue import QueuedTask
+from cosim.engine.continuum.arrivals import Task, engine_seed
 from cosim.talk.codec import Body
 from cosim.talk.keys import SERVER
+from cosim.testbed.inference.limits import MOST_HELD
+from cosim.testbed.launch.keys import name_of
+from cosim.testbed.live.lease import NodeSlot
+from cosim.testbed.live.protocol import MAX_PAYLOAD
+from cosim.testbed.live.task_queue import QueuedTask
 
 if TYPE_CHECKING:
-    from cosim.live.gateway import Gateway
+    from cosim.testbed.live.gateway import Gateway
 
-log = logging.getLogger("cosim.live")
+log = logging.getLogger("cosim.testbed.live")
 
 _AGAIN = 0.02  # s
 
@@ -108,7 +108,7 @@ class LiveAdapter:
         if context.pacing != REAL_TIME:
             log.info("the run is not paced to real time: nobody can attach, all live nodes are simulated")
             return
-        from cosim.live.gateway import Gateway  # most runs have no real nodes and need not load sockets
+        from cosim.testbed.live.gateway import Gateway  # most runs have no real nodes and need not load sockets
 
         doors = [_started(context)] if own else []
         if elsewhere or not own:

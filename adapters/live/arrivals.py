@@ -5,15 +5,15 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from adapters.live.config import OffloadBlock
-from cosim.continuum.arrivals import Source, Task
+from cosim.adapters.live.config import OffloadBlock
 from cosim.contract.entities import Workload
+from cosim.engine.continuum.arrivals import Source, Task
 
 
 class Arrivals:
     """The tasks of workload `number`, of all devices that are there, in order of time.
 
-    `seed` is the engine's (`cosim.continuum.arrivals.engine_seed`). Of the tasks, `block.share` are given.
+    `seed` is the engine's (`cosim.engine.continuum.arrivals.engine_seed`). Of the tasks, `block.share` are given.
     """
 
     def __init__(self, seed: int, load: Workload, number: int, block: OffloadBlock) -> None:

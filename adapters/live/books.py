@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cosim.continuum.arrivals import Task
 from cosim.contract.entities import Workload
 from cosim.contract.frame import Frame
 from cosim.contract.signals import TASK, TASK_STATUS
-from cosim.live.task_queue import TaskResult
+from cosim.engine.continuum.arrivals import Task
+from cosim.testbed.live.task_queue import TaskResult
 
 CAUSES: Mapping[str, str] = {
     "done": "completed",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from adapters.live.config import LiveConfig, OffloadBlock
+from cosim.adapters.live.config import LiveConfig, OffloadBlock
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Scene, Workload
 from cosim.contract.errors import Problem
 from cosim.contract.laws import Law
-from cosim.live.protocol import MAX_PAYLOAD
 from cosim.schedulers import SchedulerError, scheduler
+from cosim.testbed.live.protocol import MAX_PAYLOAD
 
 REAL_TIME = 1.0  # simulated s per wall s
 MOST = 1000.0  # tasks/s of one workload

@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from adapters.live.config import OffloadBlock
-from adapters.live.policy import LOCAL, HostPolicy
-from cosim.continuum.arrivals import Task
+from cosim.adapters.live.config import OffloadBlock
+from cosim.adapters.live.policy import LOCAL, HostPolicy
 from cosim.contract.entities import Scene, Workload
 from cosim.contract.frame import Frame
-from cosim.launch.programs import programs
-from cosim.live.lease import Standing
-from cosim.live.roster import Roster
+from cosim.engine.continuum.arrivals import Task
+from cosim.testbed.launch.programs import programs
+from cosim.testbed.live.lease import Standing
+from cosim.testbed.live.roster import Roster
 
 PORT = 8500  # of the inference service on nodes that run `vedgenode`
 

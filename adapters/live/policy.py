@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.continuum.arrivals import Task
 from cosim.contract.entities import Scene, Workload
 from cosim.contract.frame import Frame
 from cosim.contract.records import Records
 from cosim.contract.signals import TASK_STATUS
+from cosim.engine.continuum.arrivals import Task
 from cosim.schedulers import scheduler
 
 NONE, LOCAL = -1, -2  # answers of a scheduler besides a host
-_TIERS = {"device": 0, "edge": 1, "cloud": 2}  # as in `cosim.continuum.layout`
+_TIERS = {"device": 0, "edge": 1, "cloud": 2}  # as in `cosim.engine.continuum.layout`
 
 
 class _Row(NamedTuple):
@@ -66,8 +66,8 @@ class HostPolicy:
     """
 
     def __init__(self, name: str, threshold: float, scene: Scene) -> None:
-        from cosim.continuum import asking  # these need numba
-        from cosim.continuum.schedulers import Request
+        from cosim.engine.continuum import asking  # these need numba
+        from cosim.engine.continuum.schedulers import Request
 
         self._asking, self._request = asking, Request
         found = scheduler(name)

@@ -12,7 +12,7 @@ from cosim.contract.frame import Frame
 from cosim.contract.geo import LocalFrame
 from cosim.contract.presence import Presence
 from cosim.contract.signals import MOBILITY, NODE_METERS, RESOURCES
-from cosim.live.lease import Standing
+from cosim.testbed.live.lease import Standing
 
 _NAN = float("nan")
 _ABSENT: Mapping[str, Any] = {

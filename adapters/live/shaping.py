@@ -16,15 +16,15 @@ from typing import Any
 
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Node, Scene
-from cosim.emulation.message import Links
-from cosim.emulation.state import DOWN, LinkState
-from cosim.launch.programs import CELL, WIRE, Interface, media
-from cosim.launch.states import WIFI, States
-from cosim.live.lease import Standing
-from cosim.live.protocol import MAX_SHAPED
-from cosim.live.shaping import PATIENCE, Impairment
+from cosim.testbed.emulation.message import Links
+from cosim.testbed.emulation.state import DOWN, LinkState
+from cosim.testbed.launch.programs import CELL, WIRE, Interface, media
+from cosim.testbed.launch.states import WIFI, States
+from cosim.testbed.live.lease import Standing
+from cosim.testbed.live.protocol import MAX_SHAPED
+from cosim.testbed.live.shaping import PATIENCE, Impairment
 
-log = logging.getLogger("cosim.live")
+log = logging.getLogger("cosim.testbed.live")
 
 _FREE = LinkState(math.inf, 0.0, 0.0, 0.0)
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from adapters.live.config import LiveConfig
+from cosim.adapters.live.config import LiveConfig
 from cosim.contract.adapter import Context
 from cosim.contract.frame import Array, Frame
 from cosim.contract.geo import LocalFrame
 from cosim.contract.signals import Column, Signal
-from cosim.vehicles.tiles import Shot, judged, ppm, render
-from cosim.vehicles.weeds import Plants, growth, read_weeds
+from cosim.physics.vehicles.tiles import Shot, judged, ppm, render
+from cosim.physics.vehicles.weeds import Plants, growth, read_weeds
 
 TILE = Signal("tile", "part of a picture that a real node has looked at; the row's slot is the drone", (
     Column("task", "int64", "", "serial number of the task"),

@@ -15,7 +15,7 @@ from cosim.contract.adapter import AdapterKind, Ports
 from cosim.contract.signals import Signal
 
 if TYPE_CHECKING:
-    from adapters.mosaik.config import MosaikConfig
+    from cosim.adapters.mosaik.config import MosaikConfig
 
 
 def _ports(config: BaseModel) -> Ports:
@@ -29,14 +29,14 @@ def _signals(config: BaseModel) -> tuple[Signal, ...]:
 ADAPTER = AdapterKind(
     name="mosaik",
     summary="any third-party mosaik simulator, wired by names: in process, by command, or by connection",
-    config="adapters.mosaik.config:MosaikConfig",
-    factory="adapters.mosaik.adapter:MosaikAdapter",
-    check="adapters.mosaik.check:problems",
+    config="cosim.adapters.mosaik.config:MosaikConfig",
+    factory="cosim.adapters.mosaik.adapter:MosaikAdapter",
+    check="cosim.adapters.mosaik.check:problems",
     ports=_ports,
     signals=_signals,
     example="""\
 mosaik:
-  simulator: {python: "adapters.mosaik.example:Rooms"}
+  simulator: {python: "cosim.adapters.mosaik.example:Rooms"}
   models:
     - {model: Room, nodes: edge-*, params: {outside: 12.0}}
   inputs:

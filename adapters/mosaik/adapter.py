@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from adapters.mosaik.backend import Backend, SimulatorFaultError
-from adapters.mosaik.check import problems as found_by_check
-from adapters.mosaik.clock import Clock, transient, triggers
-from adapters.mosaik.config import MosaikConfig
-from adapters.mosaik.wiring import FREE, NOWHERE, Board, Entity, Feed, Inputs, SlotNames, Tap
+from cosim.adapters.mosaik.backend import Backend, SimulatorFaultError
+from cosim.adapters.mosaik.check import problems as found_by_check
+from cosim.adapters.mosaik.clock import Clock, transient, triggers
+from cosim.adapters.mosaik.config import MosaikConfig
+from cosim.adapters.mosaik.wiring import FREE, NOWHERE, Board, Entity, Feed, Inputs, SlotNames, Tap
 from cosim.contract.adapter import Context, Summary
 from cosim.contract.adapter import Inputs as BusInputs
 from cosim.contract.errors import AdapterError, refuse

@@ -32,7 +32,7 @@ from mosaik.starters import ConnectStarter, PythonStarter
 from mosaik_api_v3 import MosaikProxy
 from mosaik_api_v3.connection import Channel, RemoteException
 
-from adapters.mosaik.config import SimulatorPart
+from cosim.adapters.mosaik.config import SimulatorPart
 
 log = logging.getLogger(__name__)
 UNUSED: Any = {}  # mosaik's own settings, which connecting does not look at

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from adapters.mosaik.clock import Clock
-from adapters.mosaik.config import MosaikConfig
+from cosim.adapters.mosaik.clock import Clock
+from cosim.adapters.mosaik.config import MosaikConfig
 from cosim.contract.adapter import Context
 from cosim.contract.block import Selector
 from cosim.contract.entities import Node, Scene

@@ -1,7 +1,7 @@
 """A mosaik simulator as its author would publish it: rooms that are heated by what stands in them.
 
-In a scenario: `simulator: {python: "adapters.mosaik.example:Rooms"}`, or as a process of its own:
-`simulator: {command: "%(python)s -m adapters.mosaik.example %(addr)s"}`.
+In a scenario: `simulator: {python: "cosim.adapters.mosaik.example:Rooms"}`, or as a process of its own:
+`simulator: {command: "%(python)s -m cosim.adapters.mosaik.example %(addr)s"}`.
 """
 
 from __future__ import annotations

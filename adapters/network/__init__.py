@@ -1,6 +1,6 @@
 """Emulated network: what the radio models say is imposed on the interfaces of real nodes."""
 
-from adapters.network.config import NetworkConfig
+from cosim.adapters.network.config import NetworkConfig
 from cosim.contract.adapter import AdapterKind, Ports, Read
 from cosim.contract.signals import Column, Signal
 
@@ -34,9 +34,9 @@ def _ports(config: NetworkConfig) -> Ports:
 ADAPTER = AdapterKind(
     name="network",
     summary="imposes the links of the models on the interfaces of real nodes: containers and namespaces",
-    config="adapters.network.config:NetworkConfig",
-    factory="adapters.network.adapter:NetworkAdapter",
-    check="adapters.network.check:problems",
+    config="cosim.adapters.network.config:NetworkConfig",
+    factory="cosim.adapters.network.adapter:NetworkAdapter",
+    check="cosim.adapters.network.check:problems",
     acts_on=frozenset({"degrade", "fail", "links"}),
     services=("network", "reports"),
     ports=_ports,

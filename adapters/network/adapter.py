@@ -8,20 +8,20 @@ from time import monotonic
 
 import numpy as np
 
-from adapters.network import EMULATION
-from adapters.network.check import problems
-from adapters.network.config import NetworkConfig
-from adapters.network.lateness import LATE, Lateness, moments
-from adapters.network.probing import Probing
-from adapters.network.routes import Routes
+from cosim.adapters.network import EMULATION
+from cosim.adapters.network.check import problems
+from cosim.adapters.network.config import NetworkConfig
+from cosim.adapters.network.lateness import LATE, Lateness, moments
+from cosim.adapters.network.probing import Probing
+from cosim.adapters.network.routes import Routes
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import RunError, SetupError, refuse
 from cosim.contract.frame import Array, Frame
-from cosim.emulation.client import Client
-from cosim.emulation.message import EmulationReport, LinkKey
-from cosim.emulation.protocol import PairCount
-from cosim.launch.programs import HOST, UP, host_end, programs
-from cosim.launch.states import WIFI, States
+from cosim.testbed.emulation.client import Client
+from cosim.testbed.emulation.message import EmulationReport, LinkKey
+from cosim.testbed.emulation.protocol import PairCount
+from cosim.testbed.launch.programs import HOST, UP, host_end, programs
+from cosim.testbed.launch.states import WIFI, States
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from adapters.network.config import NetworkConfig
+from cosim.adapters.network.config import NetworkConfig
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Scene, SlotRange
 from cosim.contract.errors import Problem, refusals
@@ -21,7 +21,7 @@ def problems(config: NetworkConfig, context: Context) -> list[Problem]:
         found.append(Problem(text, f"adapters.{context.name}.radio", hint=hint))
     if not context.scene.real:
         return found
-    from cosim.launch.programs import programs
+    from cosim.testbed.launch.programs import programs
 
     found += refusals(lambda: programs(context.scene))
     return [*found, *_gaps(context.scene)]

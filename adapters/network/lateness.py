@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Any
 
-from cosim.emulation.state import Health
+from cosim.testbed.emulation.state import Health
 
 LATE = 0.02  # s; a second with later packets did not have the links that were asked for
 _SHOWN = 200  # late seconds that are named

@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from adapters.network.config import ProbeConfig, Threshold
+from cosim.adapters.network.config import ProbeConfig, Threshold
 from cosim.contract.entities import Scene
 from cosim.contract.errors import RunError
 from cosim.contract.frame import Array, Frame
 from cosim.contract.signals import LINK_INTERFACES
-from cosim.emulation.client import Client
-from cosim.emulation.message import LinkKey, Links
-from cosim.emulation.probe import interval, together
-from cosim.emulation.probing import FRAME, Probe
-from cosim.emulation.state import LinkState
+from cosim.testbed.emulation.client import Client
+from cosim.testbed.emulation.message import LinkKey, Links
+from cosim.testbed.emulation.probe import interval, together
+from cosim.testbed.emulation.probing import FRAME, Probe
+from cosim.testbed.emulation.state import LinkState
 
 log = logging.getLogger(__name__)
 

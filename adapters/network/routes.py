@@ -12,9 +12,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-from cosim.emulation.message import Links
-from cosim.emulation.routing import Hop
-from cosim.launch.programs import AIR, CELL, NETWORKS, UP, UPLINKS_END, WIRE, Program
+from cosim.testbed.emulation.message import Links
+from cosim.testbed.emulation.routing import Hop
+from cosim.testbed.launch.programs import AIR, CELL, NETWORKS, UP, UPLINKS_END, WIRE, Program
 
 Table = dict[str, Hop]
 Changes = dict[str, dict[str, Hop | None]]

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from adapters.ns3.build import INSTALLED, engine
-from adapters.ns3.radio import RadioParameters
+from cosim.adapters.ns3.build import INSTALLED, engine
+from cosim.adapters.ns3.radio import RadioParameters
 from cosim.contract.entities import Scene
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.launch.programs import interface
+from cosim.testbed.launch.programs import interface
 
 INTERFACE = "wlan0"
 

@@ -1,4 +1,5 @@
-"""Build the ns-3 engine against the `ns3` wheel: `python -m adapters.ns3.build [--wheel FOLDER]`; prints where it is.
+"""Build the ns-3 engine against the `ns3` wheel: `python -m cosim.adapters.ns3.build [--wheel FOLDER]`; prints where
+it is.
 
 The engine is a program of its own under GPL-2.0, as ns-3 is; nothing of it is imported. The wheel needs not be
 installed beside this package: one that has been installed elsewhere will do. What is built lies in the cache folder
@@ -120,7 +121,7 @@ def _no_compiler(compiler: list[str]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m adapters.ns3.build", description="Build the ns-3 engine.")
+    parser = argparse.ArgumentParser(prog="python -m cosim.adapters.ns3.build", description="Build the ns-3 engine.")
     parser.add_argument("--wheel", type=Path, metavar="FOLDER", help="folder `ns3` of an installed wheel")
     try:
         made = engine(parser.parse_args().wheel)

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from adapters.ns3.build import engine
+from cosim.adapters.ns3.build import engine
 from cosim.contract.errors import Problem, ProtocolError, ScenarioError
-from cosim.emulation.engine import EngineBackend
-from cosim.emulation.protocol import mac_bytes
+from cosim.testbed.emulation.engine import EngineBackend
+from cosim.testbed.emulation.protocol import mac_bytes
 
 STANDARDS = ("a", "n", "ac", "ax")
 FREQUENCY = {2.4: 2.437e9, 5.0: 5.18e9}  # Hz, of the path loss

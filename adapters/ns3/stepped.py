@@ -10,10 +10,10 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from adapters.ns3.build import engine
-from adapters.ns3.radio import RadioParameters
+from cosim.adapters.ns3.build import engine
+from cosim.adapters.ns3.radio import RadioParameters
 from cosim.contract.errors import RunError, ScenarioError
-from cosim.emulation.state import DOWN, LinkState, Position
+from cosim.testbed.emulation.state import DOWN, LinkState, Position
 
 FRAMES, SIZE = 20, 1400  # of a train; B
 STEP = 600.0  # s of wall time that a step may take

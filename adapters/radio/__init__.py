@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from adapters.radio.signals import LOGS, TRUTH
+from cosim.adapters.radio.signals import LOGS, TRUTH
 from cosim.contract.adapter import AdapterKind, Ports, Read
 from cosim.contract.signals import Signal
 
@@ -35,15 +35,15 @@ def _signals(config: Any) -> tuple[Signal, ...]:  # noqa: ANN401
 ADAPTER = AdapterKind(
     name="radio",
     summary="5G link model: path loss, shadowing, interference, handover, shared airtime",
-    config="adapters.radio.config:RadioConfig",
-    factory="adapters.radio.adapter:RadioAdapter",
-    check="adapters.radio.check:problems",
+    config="cosim.adapters.radio.config:RadioConfig",
+    factory="cosim.adapters.radio.adapter:RadioAdapter",
+    check="cosim.adapters.radio.check:problems",
     acts_on=frozenset({"degrade", "fail"}),
     ports=_ports,
     signals=_signals,
-    node={"jammer": "cosim.contract.jammer:Jammer", "sector": "adapters.radio.keys:Sector"},
+    node={"jammer": "cosim.contract.jammer:Jammer", "sector": "cosim.adapters.radio.keys:Sector"},
     events={"jammer-on": "cosim.contract.jammer:JammerOn", "jammer-off": "cosim.contract.jammer:JammerOff"},
     media=("nr",),
-    compiled="cosim.radio.warm:compiled",
+    compiled="cosim.physics.radio.warm:compiled",
     example=EXAMPLE,
 )

@@ -8,25 +8,25 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.radio.channels import Fading
-from adapters.radio.check import problems
-from adapters.radio.config import RadioConfig
-from adapters.radio.connection import Connections
-from adapters.radio.jammers import Heard, Jammers
-from adapters.radio.levels import Levels
-from adapters.radio.log import Log, Use
-from adapters.radio.modem import Carried, Modem
-from adapters.radio.propagation import receive, sights
-from adapters.radio.reception import Received, Reception, Way
-from adapters.radio.response import responses, restore
-from adapters.radio.scenery import Devices, Stations
-from adapters.radio.state import State, Traffic
-from adapters.radio.summary import Totals
+from cosim.adapters.radio.channels import Fading
+from cosim.adapters.radio.check import problems
+from cosim.adapters.radio.config import RadioConfig
+from cosim.adapters.radio.connection import Connections
+from cosim.adapters.radio.jammers import Heard, Jammers
+from cosim.adapters.radio.levels import Levels
+from cosim.adapters.radio.log import Log, Use
+from cosim.adapters.radio.modem import Carried, Modem
+from cosim.adapters.radio.propagation import receive, sights
+from cosim.adapters.radio.reception import Received, Reception, Way
+from cosim.adapters.radio.response import responses, restore
+from cosim.adapters.radio.scenery import Devices, Stations
+from cosim.adapters.radio.state import State, Traffic
+from cosim.adapters.radio.summary import Totals
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.faults import Faults
 from cosim.contract.frame import Array, Frame
-from cosim.radio import cells, nr, power, sharing
+from cosim.physics.radio import cells, nr, power, sharing
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.radio.config import RadioConfig
-from adapters.radio.propagation import in_sight, sights
-from adapters.radio.scenery import Stations
-from adapters.radio.state import State
-from cosim.radio import fading, power
-from cosim.radio.pathloss import LIGHT
+from cosim.adapters.radio.config import RadioConfig
+from cosim.adapters.radio.propagation import in_sight, sights
+from cosim.adapters.radio.scenery import Stations
+from cosim.adapters.radio.state import State
+from cosim.physics.radio import fading, power
+from cosim.physics.radio.pathloss import LIGHT
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

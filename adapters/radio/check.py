@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from adapters.radio.config import SPACING, RadioConfig, Response
-from adapters.radio.keys import Sector
+from cosim.adapters.radio.config import SPACING, RadioConfig, Response
+from cosim.adapters.radio.keys import Sector
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
 from cosim.contract.errors import Problem
@@ -25,7 +25,7 @@ def problems(config: RadioConfig, context: Context) -> list[Problem]:
                 hint="give at least one node a cell, for example bs-1: {tier: edge, at: [0 m, 0 m], cell: {}}",
             )
         ]
-    from cosim.radio import nr  # needs numpy
+    from cosim.physics.radio import nr  # needs numpy
 
     found = [*_jammers(context, SPACING[config.spacing]), *_sectors(context)]
     if config.height_loss != 0.0 and config.model != "ci":
@@ -138,7 +138,7 @@ def _sectors(context: Context) -> list[Problem]:
 
 def _jammers(context: Context, spacing: float) -> list[Problem]:
     """Jammers that are wrong, or have blocks that their band lacks."""
-    from cosim.radio import jammer_set, nr
+    from cosim.physics.radio import jammer_set, nr
 
     found = jammer_set.problems(context.scene)
     for node in context.scene.nodes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.radio.config import LinkFailure
-from adapters.radio.states import CONNECTED, DETACHED, OUT_OF_SYNC, RE_ESTABLISHING
+from cosim.adapters.radio.config import LinkFailure
+from cosim.adapters.radio.states import CONNECTED, DETACHED, OUT_OF_SYNC, RE_ESTABLISHING
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.radio.channels import Channels, Fading, moved
-from adapters.radio.jammers import Heard, Jammers
-from adapters.radio.scenery import Stations
-from adapters.radio.state import State
-from cosim.radio import power
-from cosim.radio.fading import FIRST_ZERO, add_faded, fade_anew, pair_keys, strongest_others
+from cosim.adapters.radio.channels import Channels, Fading, moved
+from cosim.adapters.radio.jammers import Heard, Jammers
+from cosim.adapters.radio.scenery import Stations
+from cosim.adapters.radio.state import State
+from cosim.physics.radio import power
+from cosim.physics.radio.fading import FIRST_ZERO, add_faded, fade_anew, pair_keys, strongest_others
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

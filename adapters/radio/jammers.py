@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.radio.config import SPACING, RadioConfig
-from adapters.radio.propagation import receive, receive_one
-from adapters.radio.scenery import Stations
+from cosim.adapters.radio.config import SPACING, RadioConfig
+from cosim.adapters.radio.propagation import receive, receive_one
+from cosim.adapters.radio.scenery import Stations
 from cosim.contract.adapter import Context
 from cosim.contract.frame import Array
 from cosim.contract.jammer import Jammer
-from cosim.radio import jamming, nr, power
-from cosim.radio.jammer_set import JammerSet, on_cells
-from cosim.radio.shadowing import device_keys
+from cosim.physics.radio import jamming, nr, power
+from cosim.physics.radio.jammer_set import JammerSet, on_cells
+from cosim.physics.radio.shadowing import device_keys
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

@@ -31,7 +31,7 @@ class Sector(NodeKey):
     )
 
     def row(self) -> tuple[float, float, float, float, float, float]:
-        """As `cosim.radio.sector.attenuate` takes it."""
+        """As `cosim.physics.radio.sector.attenuate` takes it."""
         around = self.azimuth is None
         azimuth, width = (0.0, float("inf")) if around else (self.azimuth or 0.0, self.beamwidth)
         return azimuth, width, self.downtilt, self.vertical_beamwidth, self.side_lobes, self.front_to_back

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.radio.config import RadioConfig
-from adapters.radio.scenery import Devices, Stations
+from cosim.adapters.radio.config import RadioConfig
+from cosim.adapters.radio.scenery import Devices, Stations
 from cosim.contract.frame import Array, Frame
-from cosim.radio import power
+from cosim.physics.radio import power
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.radio.config import RadioConfig
-from adapters.radio.connection import Connections
-from adapters.radio.jammers import Jammers
-from adapters.radio.modem import Carried
-from adapters.radio.reception import Received, Way
-from adapters.radio.scenery import Stations
+from cosim.adapters.radio.config import RadioConfig
+from cosim.adapters.radio.connection import Connections
+from cosim.adapters.radio.jammers import Jammers
+from cosim.adapters.radio.modem import Carried
+from cosim.adapters.radio.reception import Received, Way
+from cosim.adapters.radio.scenery import Stations
 from cosim.contract.frame import Array, Frame
-from cosim.radio import power
-from cosim.radio.reporting import modem_snr
+from cosim.physics.radio import power
+from cosim.physics.radio.reporting import modem_snr
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -36,7 +36,7 @@ class Use:
 
 
 class Log:
-    """Writes the signals of `adapters.radio.signals`."""
+    """Writes the signals of `cosim.adapters.radio.signals`."""
 
     def __init__(self, config: RadioConfig, stations: Stations, jammers: Jammers, connections: Connections) -> None:
         self._config, self._stations = config, stations

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.radio.config import RadioConfig
-from adapters.radio.scenery import Stations
-from cosim.radio import nr
-from cosim.radio.adaptation import adapt, ladder
+from cosim.adapters.radio.config import RadioConfig
+from cosim.adapters.radio.scenery import Stations
+from cosim.physics.radio import nr
+from cosim.physics.radio.adaptation import adapt, ladder
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.radio.config import RadioConfig
-from cosim.radio import aerial, cells, fading, sector
+from cosim.adapters.radio.config import RadioConfig
+from cosim.physics.radio import aerial, cells, fading, sector
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -61,10 +61,10 @@ def receive(
     *,
     either: bool = False,
 ) -> None:
-    """Bring `pairs` up to date for the devices `rows` (n,); arguments as those of `cosim.radio.cells.receive`.
+    """Bring `pairs` up to date for the devices `rows` (n,); arguments as those of `cosim.physics.radio.cells.receive`.
 
-    `either` as of `cosim.radio.aerial.receive`.
-    `pattern` (m, 6) of the cells' antennas as `cosim.radio.sector.attenuate` has it, None: alike all around.
+    `either` as of `cosim.physics.radio.aerial.receive`.
+    `pattern` (m, 6) of the cells' antennas as `cosim.physics.radio.sector.attenuate` has it, None: alike all around.
     """
     law = LAWS[config.model]
     if law >= aerial.RMA_AV:

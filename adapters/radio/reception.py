@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.radio.channels import Fading
-from adapters.radio.config import RadioConfig
-from adapters.radio.interferers import FadedJam, Interferers, steady
-from adapters.radio.jammers import Heard, Jammers
-from adapters.radio.scenery import Devices, Stations
-from adapters.radio.state import State, Traffic
-from cosim.radio import cells, power
-from cosim.radio.effective import borders, effective, jammed_parts
-from cosim.radio.jamming import Grid
+from cosim.adapters.radio.channels import Fading
+from cosim.adapters.radio.config import RadioConfig
+from cosim.adapters.radio.interferers import FadedJam, Interferers, steady
+from cosim.adapters.radio.jammers import Heard, Jammers
+from cosim.adapters.radio.scenery import Devices, Stations
+from cosim.adapters.radio.state import State, Traffic
+from cosim.physics.radio import cells, power
+from cosim.physics.radio.effective import borders, effective, jammed_parts
+from cosim.physics.radio.jamming import Grid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

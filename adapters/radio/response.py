@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.radio.config import RadioConfig, Response
-from adapters.radio.scenery import Stations
-from adapters.radio.state import State, Traffic
+from cosim.adapters.radio.config import RadioConfig, Response
+from cosim.adapters.radio.scenery import Stations
+from cosim.adapters.radio.state import State, Traffic
 from cosim.contract.adapter import Context
 from cosim.contract.frame import Frame
 from cosim.schedulers import scheduler

@@ -7,12 +7,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.radio.config import SPACING, RadioConfig
-from adapters.radio.keys import Sector
-from adapters.radio.propagation import LAWS, exponent, sigma
+from cosim.adapters.radio.config import SPACING, RadioConfig
+from cosim.adapters.radio.keys import Sector
+from cosim.adapters.radio.propagation import LAWS, exponent, sigma
 from cosim.contract.adapter import Context
 from cosim.contract.entities import SlotRange
-from cosim.radio import aerial, cells, nr, pathloss, power, sector
+from cosim.physics.radio import aerial, cells, nr, pathloss, power, sector
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class Stations:
         self.blocks = np.array(blocks)  # (m,) resource blocks
         self.spacing = spacing  # Hz
         sectors = [Sector.of(node) for _, node, _ in found]
-        self.pattern: Floats | None = None  # (m, 6) as `cosim.radio.sector.attenuate` has it
+        self.pattern: Floats | None = None  # (m, 6) as `cosim.physics.radio.sector.attenuate` has it
         if any(one is not None for one in sectors):
             self.pattern = np.array([one.row() if one is not None else (0.0,) * 6 for one in sectors])
         self.noise = power.milliwatts(

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.frame import Frame
-from cosim.radio import sharing
-from cosim.radio.shadowing import device_keys
+from cosim.physics.radio import sharing
+from cosim.physics.radio.shadowing import device_keys
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from adapters.replay.backend import FLIGHTS, kind_of
-from adapters.replay.config import ReplayConfig
+from cosim.adapters.replay.backend import FLIGHTS, kind_of
+from cosim.adapters.replay.config import ReplayConfig
 from cosim.contract.adapter import AdapterKind, Ports
 
 EXAMPLE = """\
@@ -20,9 +20,9 @@ def _ports(config: ReplayConfig) -> Ports:
 ADAPTER = AdapterKind(
     name="replay",
     summary="replays recorded trajectories: SUMO FCD, tables of time, id, x, y, logs of PX4, ArduPilot and MAVLink",
-    config="adapters.replay.config:ReplayConfig",
-    factory="adapters.replay.adapter:ReplayAdapter",
-    check="adapters.replay.check:problems",
+    config="cosim.adapters.replay.config:ReplayConfig",
+    factory="cosim.adapters.replay.adapter:ReplayAdapter",
+    check="cosim.adapters.replay.check:problems",
     acts_on=frozenset(),
     ports=_ports,
     fleet=True,

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.replay.backend import FLIGHTS, kind_of
-from adapters.replay.check import fleets
-from adapters.replay.config import ReplayConfig
-from adapters.replay.reading import moment, trajectories
-from adapters.replay.trajectories import COLUMNS, HELD, Floats, Indices
+from cosim.adapters.replay.backend import FLIGHTS, kind_of
+from cosim.adapters.replay.check import fleets
+from cosim.adapters.replay.config import ReplayConfig
+from cosim.adapters.replay.reading import moment, trajectories
+from cosim.adapters.replay.trajectories import COLUMNS, HELD, Floats, Indices
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Array, Frame

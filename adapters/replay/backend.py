@@ -11,7 +11,7 @@ from xml.parsers import expat
 
 import numpy as np
 
-from adapters.replay.trajectories import Floats, Samples
+from cosim.adapters.replay.trajectories import Floats, Samples
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +58,7 @@ def read(path: Path, columns: Mapping[str, str], memory: float) -> Samples:
     if kind in (".parquet", ".pq"):
         return _read_table(_parquet_batches(path, columns), most)
     if kind in FLIGHTS:
-        from adapters.replay import flight, mavlog
+        from cosim.adapters.replay import flight, mavlog
 
         try:
             found = flight.read_px4(path, int(memory / 8)) if kind == ".ulg" else mavlog.read_mavlink(path, most)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from adapters.replay.config import ReplayConfig
+from cosim.adapters.replay.config import ReplayConfig
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem, ScenarioError
 
 if TYPE_CHECKING:
-    from adapters.replay.trajectories import Trajectories
+    from cosim.adapters.replay.trajectories import Trajectories
 
 
 FAR = 50e3  # m from the origin, as of the nets of SUMO
@@ -19,7 +19,7 @@ FAR = 50e3  # m from the origin, as of the nets of SUMO
 
 def problems(config: ReplayConfig, context: Context) -> list[Problem]:
     """A scene without exactly one fleet, a file that cannot be replayed; warnings of members that are far off."""
-    from adapters.replay.reading import trajectories  # needs numpy
+    from cosim.adapters.replay.reading import trajectories  # needs numpy
 
     try:
         found = trajectories(config, context)
@@ -30,7 +30,7 @@ def problems(config: ReplayConfig, context: Context) -> list[Problem]:
 
 def _room(config: ReplayConfig, context: Context, found: Trajectories) -> Iterator[Problem]:
     """A file with more members at a time than the fleet has slots."""
-    from adapters.replay.reading import moment
+    from cosim.adapters.replay.reading import moment
 
     fleet = next((fleet for fleet in context.scene.fleets if fleet.adapter == context.name), None)
     if fleet is None or len(found.ids) <= fleet.capacity:
@@ -45,7 +45,7 @@ def _room(config: ReplayConfig, context: Context, found: Trajectories) -> Iterat
 
 def _off(config: ReplayConfig, context: Context, found: Trajectories) -> Iterator[Problem]:
     """Warnings of members that are never there during the run, and of those far from the scenario's origin."""
-    from adapters.replay.reading import moment
+    from cosim.adapters.replay.reading import moment
     from cosim.contract.geo import LocalFrame
 
     block, (first, last) = f"adapters.{context.name}", found.span

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.replay.trajectories import HELD, Floats, Indices, Samples
-from adapters.replay.ulog import Rows, ULog, read_ulog
+from cosim.adapters.replay.trajectories import HELD, Floats, Indices, Samples
+from cosim.adapters.replay.ulog import Rows, ULog, read_ulog
 from cosim.contract.signals import FAILSAFE, VEHICLE_MODE
 
 _BATTERY = (FAILSAFE.index("none"), *(FAILSAFE.index(f"battery-{word}") for word in ("low", "critical", "empty")))

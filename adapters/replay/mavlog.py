@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from adapters.replay.flight import Flight, at
+from cosim.adapters.replay.flight import Flight, at
 from cosim.contract.extras import how_to_install
 from cosim.contract.signals import VEHICLE_MODE
 

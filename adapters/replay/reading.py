@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from adapters.replay.backend import UnreadableError, read
-from adapters.replay.config import ReplayConfig
-from adapters.replay.trajectories import Samples, Trajectories
+from cosim.adapters.replay.backend import UnreadableError, read
+from cosim.adapters.replay.config import ReplayConfig
+from cosim.adapters.replay.trajectories import Samples, Trajectories
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Geo
 from cosim.contract.errors import Problem, ScenarioError

@@ -14,9 +14,9 @@ LIBRARIES = (
 ADAPTER = AdapterKind(
     name="sumo",
     summary="road vehicles simulated by SUMO (libsumo, or TraCI for a GUI or a SUMO that runs elsewhere)",
-    config="adapters.sumo.config:SumoConfig",
-    factory="adapters.sumo.adapter:SumoAdapter",
-    check="adapters.sumo.check:problems",
+    config="cosim.adapters.sumo.config:SumoConfig",
+    factory="cosim.adapters.sumo.adapter:SumoAdapter",
+    check="cosim.adapters.sumo.check:problems",
     acts_on=frozenset(),
     ports=Ports(writes=("mobility",)),
     origin="simulated",

@@ -9,12 +9,12 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.sumo.backend import Backend, Columns, LibsumoBackend
-from adapters.sumo.check import file_of, net_of, problems
-from adapters.sumo.config import SumoConfig, option
-from adapters.sumo.roster import PresentVehicles
-from adapters.sumo.space import Alignment, Fence
-from adapters.sumo.streets import write_streets
+from cosim.adapters.sumo.backend import Backend, Columns, LibsumoBackend
+from cosim.adapters.sumo.check import file_of, net_of, problems
+from cosim.adapters.sumo.config import SumoConfig, option
+from cosim.adapters.sumo.roster import PresentVehicles
+from cosim.adapters.sumo.space import Alignment, Fence
+from cosim.adapters.sumo.streets import write_streets
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import RunError, refuse
 from cosim.contract.frame import Frame
@@ -164,7 +164,7 @@ def make_backend(config: SumoConfig, log_file: Path) -> Backend:
     """libsumo in this process, or TraCI when the configuration asks for something that needs it."""
     if not config.over_traci:
         return LibsumoBackend(log_file)
-    from adapters.sumo.traci_backend import TraciBackend
+    from cosim.adapters.sumo.traci_backend import TraciBackend
 
     return TraciBackend(log_file, gui=config.gui, server=config.server or "")
 
@@ -176,7 +176,7 @@ def command(config: SumoConfig, context: Context, log_file: Path, resolution: fl
     routes = [str(file_of(text, context)) for text in config.files("routes")]
     additional = [str(file_of(text, context)) for text in config.files("additional")]
     if config.demand is not None:
-        from adapters.sumo.demand import demand_file
+        from cosim.adapters.sumo.demand import demand_file
 
         routes.append(str(demand_file(Path(network), config.demand, config.begin or 0.0)))
     for key, files in (("--net-file", [network] if network else []), ("--route-files", routes),

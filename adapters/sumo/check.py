@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from adapters.sumo import install
-from adapters.sumo.config import SumoConfig, option
+from cosim.adapters.sumo import install
+from cosim.adapters.sumo.config import SumoConfig, option
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem, ScenarioError, SetupError
 from cosim.contract.hints import did_you_mean

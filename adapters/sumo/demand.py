@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from adapters.sumo import install
-from adapters.sumo.config import Demand
+from cosim.adapters.sumo import install
+from cosim.adapters.sumo.config import Demand
 from cosim.contract.environment import cache
 from cosim.contract.errors import RunError
 

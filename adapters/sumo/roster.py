@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from adapters.sumo.backend import Moves
+from cosim.adapters.sumo.backend import Moves
 
 
 class PresentVehicles:

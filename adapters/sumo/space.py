@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.sumo.config import Region
+from cosim.adapters.sumo.config import Region
 from cosim.contract.entities import Geo
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
-from adapters.sumo.space import Alignment
+from cosim.adapters.sumo.space import Alignment
 from cosim.contract.map_lines import write_lines
 
 LARGEST = 256 << 20  # B of a network without compression; larger ones are not read

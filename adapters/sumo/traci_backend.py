@@ -15,8 +15,8 @@ from typing import Any
 import traci
 import traci.constants as tc
 
-from adapters.sumo import install
-from adapters.sumo.backend import Columns, Moves, Questions, explain
+from cosim.adapters.sumo import install
+from cosim.adapters.sumo.backend import Columns, Moves, Questions, explain
 from cosim.contract.errors import RunError
 
 PATIENCE = 30  # s to wait for SUMO's socket

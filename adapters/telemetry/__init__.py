@@ -7,9 +7,9 @@ SIGNALS = ("host", "machine", "battery", "resources", "vehicle", "mobility", "li
 ADAPTER = AdapterKind(
     name="telemetry",
     summary="shows nodes as /metrics endpoints of their own and tells an OpenTelemetry collector",
-    config="adapters.telemetry.config:TelemetryConfig",
-    factory="adapters.telemetry.adapter:TelemetryAdapter",
-    check="adapters.telemetry.check:problems",
+    config="cosim.adapters.telemetry.config:TelemetryConfig",
+    factory="cosim.adapters.telemetry.adapter:TelemetryAdapter",
+    check="cosim.adapters.telemetry.check:problems",
     acts_on=frozenset(),
     services=("metrics",),
     ports=Ports(reads=tuple(Read(signal, required=False) for signal in SIGNALS)),

@@ -6,16 +6,16 @@ import time as wall
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adapters.telemetry import SIGNALS
-from adapters.telemetry.check import first_port, problems
-from adapters.telemetry.config import TelemetryConfig
+from cosim.adapters.telemetry import SIGNALS
+from cosim.adapters.telemetry.check import first_port, problems
+from cosim.adapters.telemetry.config import TelemetryConfig
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import SetupError, refuse
 from cosim.contract.frame import Frame
 from cosim.contract.signals import CATALOGUE
-from cosim.telemetry.export import NODE_LOAD, Sample, load_average, otlp, prometheus, resource, samples
-from cosim.telemetry.ports import chosen, ports
-from cosim.telemetry.serve import Collector, Endpoints
+from cosim.talk.telemetry.export import NODE_LOAD, Sample, load_average, otlp, prometheus, resource, samples
+from cosim.talk.telemetry.ports import chosen, ports
+from cosim.talk.telemetry.serve import Collector, Endpoints
 
 
 class TelemetryAdapter:

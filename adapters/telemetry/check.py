@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from adapters.telemetry.config import TelemetryConfig
+from cosim.adapters.telemetry.config import TelemetryConfig
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem
-from cosim.telemetry.ports import chosen, lacking, ports
+from cosim.talk.telemetry.ports import chosen, lacking, ports
 
 
 def problems(config: TelemetryConfig, context: Context) -> list[Problem]:

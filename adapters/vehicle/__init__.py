@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from adapters.vehicle.signals import AUTOPILOT, BEHAVIOUR, ENGAGEMENT, PICTURE, PICTURE_TRUTH, PROXIMITY
+from cosim.adapters.vehicle.signals import AUTOPILOT, BEHAVIOUR, ENGAGEMENT, PICTURE, PICTURE_TRUTH, PROXIMITY
 from cosim.contract.adapter import AdapterKind, Ports, Read
 from cosim.contract.signals import Signal
 
@@ -28,7 +28,7 @@ def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is 
         reads = (*reads, Read("destination", delayed=True))
     if not any(part.engage for part in config.engage):
         return Ports(reads=reads, writes=writes)
-    from adapters.vehicle.looking import others
+    from cosim.adapters.vehicle.looking import others
 
     more = tuple(Read(name, delayed=True, required=False) for name in sorted(others(config)))
     return Ports(reads=(*reads, *more), writes=writes)
@@ -42,16 +42,16 @@ def _signals(config: Any) -> tuple[Signal, ...]:  # noqa: ANN401
 ADAPTER = AdapterKind(
     name="vehicle",
     summary="drones and rovers: dynamics, battery, missions over fields, drones that follow a tractor",
-    config="adapters.vehicle.config:VehicleConfig",
-    factory="adapters.vehicle.adapter:VehicleAdapter",
-    check="adapters.vehicle.check:problems",
+    config="cosim.adapters.vehicle.config:VehicleConfig",
+    factory="cosim.adapters.vehicle.adapter:VehicleAdapter",
+    check="cosim.adapters.vehicle.check:problems",
     acts_on=frozenset({"fail"}),
     can_fail=lambda _, node: "vehicle" in dict(node.keys),
-    node={"vehicle": "adapters.vehicle.keys:Vehicle"},
+    node={"vehicle": "cosim.adapters.vehicle.keys:Vehicle"},
     services=("vehicles", "keys"),
     ports=_ports,
     tells=("weeds", "pictures", "ordered"),
     signals=_signals,
-    compiled="cosim.vehicles.fleet:compiled",
+    compiled="cosim.physics.vehicles.fleet:compiled",
     example=EXAMPLE,
 )

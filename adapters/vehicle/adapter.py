@@ -9,34 +9,34 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.vehicle.cameras import Cameras
-from adapters.vehicle.check import problems
-from adapters.vehicle.config import MavlinkPart, VehicleConfig
-from adapters.vehicle.hearing import Hearing
-from adapters.vehicle.looking import others
-from adapters.vehicle.mavlink import STEP, Mavlink
-from adapters.vehicle.ordered import OrderedCopters
-from adapters.vehicle.proximity import ObstacleWatch
-from adapters.vehicle.roster import VehicleRoster
-from adapters.vehicle.signals import EVENTS
-from adapters.vehicle.summary import summary
-from adapters.vehicle.swarms import Swarms
-from adapters.vehicle.triggers import Triggers
+from cosim.adapters.vehicle.cameras import Cameras
+from cosim.adapters.vehicle.check import problems
+from cosim.adapters.vehicle.config import MavlinkPart, VehicleConfig
+from cosim.adapters.vehicle.hearing import Hearing
+from cosim.adapters.vehicle.looking import others
+from cosim.adapters.vehicle.mavlink import STEP, Mavlink
+from cosim.adapters.vehicle.ordered import OrderedCopters
+from cosim.adapters.vehicle.proximity import ObstacleWatch
+from cosim.adapters.vehicle.roster import VehicleRoster
+from cosim.adapters.vehicle.signals import EVENTS
+from cosim.adapters.vehicle.summary import summary
+from cosim.adapters.vehicle.swarms import Swarms
+from cosim.adapters.vehicle.triggers import Triggers
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Event
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Array, Frame
-from cosim.vehicles import VehicleFleet
-from cosim.vehicles import phases as ph
-from cosim.vehicles.engagement import Engagements
-from cosim.vehicles.gusts import Gusts, turned
-from cosim.vehicles.missions import MissionRunner
-from cosim.vehicles.receivers import PositionErrors
+from cosim.physics.vehicles import VehicleFleet
+from cosim.physics.vehicles import phases as ph
+from cosim.physics.vehicles.engagement import Engagements
+from cosim.physics.vehicles.gusts import Gusts, turned
+from cosim.physics.vehicles.missions import MissionRunner
+from cosim.physics.vehicles.receivers import PositionErrors
 
 if TYPE_CHECKING:
-    from adapters.vehicle.members import Members
-    from adapters.vehicle.outside import Outside
-    from adapters.vehicle.positions import AeroLoop
+    from cosim.adapters.vehicle.members import Members
+    from cosim.adapters.vehicle.outside import Outside
+    from cosim.adapters.vehicle.positions import AeroLoop
 
 Floats = NDArray[np.float64]
 _SOON = 1e-9  # s
@@ -113,15 +113,15 @@ class VehicleAdapter:
             part = config.mavlink if isinstance(config.mavlink, MavlinkPart) else MavlinkPart()
             self._mavlink = Mavlink(context, self._fleet, roster, part)
         if context.scene.real:
-            from adapters.vehicle.members import Members  # most runs have no real nodes and need not load sockets
+            from cosim.adapters.vehicle.members import Members  # most runs have no real nodes and need not load sockets
 
             self._members = Members(context, self._fleet, roster, config.real)
         if roster.outside or roster.moved:
-            from adapters.vehicle.outside import Outside
+            from cosim.adapters.vehicle.outside import Outside
 
             self._outside = Outside(context, self._fleet, roster, config)
         if config.aeroloop is not None:
-            from adapters.vehicle.positions import AeroLoop
+            from cosim.adapters.vehicle.positions import AeroLoop
 
             self._aeroloop = AeroLoop(context, self._fleet, roster, config.aeroloop)
 

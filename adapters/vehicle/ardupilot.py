@@ -7,16 +7,16 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from adapters.vehicle.config import VehicleConfig
-from adapters.vehicle.modes import fleet_mode
-from adapters.vehicle.roster import VehicleRoster
+from cosim.adapters.vehicle.config import VehicleConfig
+from cosim.adapters.vehicle.modes import fleet_mode
+from cosim.adapters.vehicle.roster import VehicleRoster
 from cosim.autopilot.geodesy import Ground
 from cosim.autopilot.json_fdm import Body, JsonPhysics
 from cosim.autopilot.table import PHYSICS_PORT, TCP_STEP, Address, address
 from cosim.contract.adapter import Context, Requirement
 from cosim.contract.entities import Geo
-from cosim.vehicles import Rover, VehicleFleet
-from cosim.vehicles.layout import COPTER, MANUAL
+from cosim.physics.vehicles import Rover, VehicleFleet
+from cosim.physics.vehicles.layout import COPTER, MANUAL
 
 if TYPE_CHECKING:
     from cosim.autopilot.mavlink_pilot import MavlinkPilot

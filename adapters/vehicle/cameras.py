@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.vehicle.config import CameraPart, VehicleConfig
-from adapters.vehicle.field import frame_of, light_of
-from adapters.vehicle.roster import VehicleRoster
+from cosim.adapters.vehicle.config import CameraPart, VehicleConfig
+from cosim.adapters.vehicle.field import frame_of, light_of
+from cosim.adapters.vehicle.roster import VehicleRoster
 from cosim.contract.adapter import Context
 from cosim.contract.frame import Array, Frame
-from cosim.vehicles.camera import area
-from cosim.vehicles.fleet import VehicleFleet
-from cosim.vehicles.weeds import FILE, growth, read_weeds
+from cosim.physics.vehicles.camera import area
+from cosim.physics.vehicles.fleet import VehicleFleet
+from cosim.physics.vehicles.weeds import FILE, growth, read_weeds
 
 Floats = NDArray[np.float64]
 _SOON = 1e-9  # s

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from adapters.vehicle.config import MavlinkPart, VehicleConfig
-from adapters.vehicle.keys import Vehicle, vehicles_of
+from cosim.adapters.vehicle.config import MavlinkPart, VehicleConfig
+from cosim.adapters.vehicle.keys import Vehicle, vehicles_of
 from cosim.autopilot.table import PHYSICS_PORT, TCP_STEP, Address, address, plan
 from cosim.contract.adapter import Context, Requirement
 from cosim.contract.entities import Node, Scene
@@ -19,8 +19,8 @@ def problems(config: VehicleConfig, context: Context) -> list[Problem]:
     found = list(_scene(context.scene))
     if not vehicles:
         return found
-    from adapters.vehicle.legs import warnings_of  # needs numpy
-    from adapters.vehicle.roster import VehicleRoster, written_systems
+    from cosim.adapters.vehicle.legs import warnings_of  # needs numpy
+    from cosim.adapters.vehicle.roster import VehicleRoster, written_systems
 
     names = [node.id for node, _ in vehicles]
     try:

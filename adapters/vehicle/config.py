@@ -12,11 +12,11 @@ from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig, InputFile
 from cosim.contract.block import OnlyWith
 from cosim.contract.units import Angle, Distance, Duration, Fraction, Length, Period, Work
-from cosim.vehicles.rule import Follow
+from cosim.physics.vehicles.rule import Follow
 
 if TYPE_CHECKING:
-    from cosim.vehicles.camera import Camera
-    from cosim.vehicles.weeds import WeedDetector
+    from cosim.physics.vehicles.camera import Camera
+    from cosim.physics.vehicles.weeds import WeedDetector
 
 Place = Annotated[list[Length], Field(min_length=2, max_length=3)]
 Fast = Annotated[float, units.Unit("speed", gt=0.0)]
@@ -223,14 +223,14 @@ class CameraPart(Part):
 
     def camera(self) -> Camera:
         """Raises `ValueError`."""
-        from cosim.vehicles.camera import Camera  # needs numpy
+        from cosim.physics.vehicles.camera import Camera  # needs numpy
 
         across, along = (math.radians(angle) for angle in self.view)
         return Camera(across, along, self.pixels[0], self.pixels[1], self.gimbal)
 
     def detector(self) -> WeedDetector:
         """Raises `ValueError`."""
-        from cosim.vehicles.weeds import WeedDetector  # needs numpy
+        from cosim.physics.vehicles.weeds import WeedDetector  # needs numpy
 
         return WeedDetector(
             self.recall, self.precision, self.light, [(dim.light, dim.recall, dim.precision) for dim in self.lights]

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import time
 
-from adapters.vehicle.keys import Vehicle
-from adapters.vehicle.modes import fleet_mode
-from adapters.vehicle.roster import VehicleRoster
+from cosim.adapters.vehicle.keys import Vehicle
+from cosim.adapters.vehicle.modes import fleet_mode
+from cosim.adapters.vehicle.roster import VehicleRoster
 from cosim.autopilot.external import External, Reading
 from cosim.autopilot.geodesy import Ground
 from cosim.autopilot.table import Address, address
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
 from cosim.contract.errors import SetupError
-from cosim.vehicles import VehicleFleet
-from cosim.vehicles.layout import COPTER, NONE
+from cosim.physics.vehicles import VehicleFleet
+from cosim.physics.vehicles.layout import COPTER, NONE
 
 _AGAIN = 2.0  # s of wall time between two attempts to reach a TCP server
 _PATIENCE = 0.2  # s that one takes at most

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from adapters.vehicle.config import VehicleConfig
+from cosim.adapters.vehicle.config import VehicleConfig
 from cosim.contract.entities import Scene
 from cosim.contract.geo import LocalFrame
-from cosim.vehicles.light import Daylight
+from cosim.physics.vehicles.light import Daylight
 
 
 def frame_of(scene: Scene) -> LocalFrame | None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.vehicle.config import EngagePart, LinkPart
+from cosim.adapters.vehicle.config import EngagePart, LinkPart
 from cosim.contract.frame import Frame
-from cosim.vehicles.reports import Links
+from cosim.physics.vehicles.reports import Links
 
 Floats = NDArray[np.float64]
 

@@ -51,7 +51,7 @@ class OtherPhysics(Block):
 
 
 class Vehicle(NodeKey):
-    """A drone or a rover. Keys that are not given have the values of `cosim.vehicles`; `at` is its home."""
+    """A drone or a rover. Keys that are not given have the values of `cosim.physics.vehicles`; `at` is its home."""
 
     KEY: ClassVar[str] = "vehicle"
     frame: Literal["copter", "rover"] = Field(description="flies or drives")

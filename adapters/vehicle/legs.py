@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from itertools import pairwise
 
-from adapters.vehicle.roster import Mission, VehicleRoster
+from cosim.adapters.vehicle.roster import Mission, VehicleRoster
 from cosim.contract.errors import Problem
-from cosim.vehicles import Copter
+from cosim.physics.vehicles import Copter
 
 _Point = tuple[float, float, float]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
-from adapters.vehicle.config import EngagePart, TriggerPart, VehicleConfig
-from adapters.vehicle.signals import BEHAVIOUR, PICTURE
+from cosim.adapters.vehicle.config import EngagePart, TriggerPart, VehicleConfig
+from cosim.adapters.vehicle.signals import BEHAVIOUR, PICTURE
 from cosim.contract.condition import Condition, over
 from cosim.contract.functions import function
 from cosim.contract.signals import CATALOGUE

@@ -6,12 +6,12 @@ import logging
 import time
 from contextlib import ExitStack
 
-from adapters.vehicle.config import MavlinkPart
-from adapters.vehicle.keys import vehicles_of
-from adapters.vehicle.roster import VehicleRoster, written_systems
+from cosim.adapters.vehicle.config import MavlinkPart
+from cosim.adapters.vehicle.keys import vehicles_of
+from cosim.adapters.vehicle.roster import VehicleRoster, written_systems
 from cosim.contract.adapter import Context, Requirement
 from cosim.contract.errors import SetupError
-from cosim.vehicles import VehicleFleet
+from cosim.physics.vehicles import VehicleFleet
 
 log = logging.getLogger(__name__)
 STEP = 0.02  # s, at most, between two looks at the sockets while time passes

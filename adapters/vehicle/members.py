@@ -6,16 +6,16 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from adapters.vehicle.config import RealPart
-from adapters.vehicle.keys import vehicles_of
-from adapters.vehicle.roster import VehicleRoster, written_systems
+from cosim.adapters.vehicle.config import RealPart
+from cosim.adapters.vehicle.keys import vehicles_of
+from cosim.adapters.vehicle.roster import VehicleRoster, written_systems
 from cosim.autopilot.remote import Done, Entry, Hub, Lock, flown, take
 from cosim.autopilot.table import plan
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
 from cosim.contract.errors import RunError, SetupError
-from cosim.launch.keys import name_of
-from cosim.vehicles import VehicleFleet
+from cosim.physics.vehicles import VehicleFleet
+from cosim.testbed.launch.keys import name_of
 
 log = logging.getLogger(__name__)
 

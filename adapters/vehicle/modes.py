@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cosim.autopilot.personas import PERSONAS, Behaviour
-from cosim.vehicles.layout import CIRCLE, GO, HOLD, LAND, MANUAL, MISSION, RETURN, TAKE_OFF
+from cosim.physics.vehicles.layout import CIRCLE, GO, HOLD, LAND, MANUAL, MISSION, RETURN, TAKE_OFF
 
 _MODES: dict[Behaviour, int] = {
     "hold": int(HOLD),

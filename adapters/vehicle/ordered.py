@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.vehicle.config import MissionPart
-from adapters.vehicle.roster import VehicleRoster
+from cosim.adapters.vehicle.config import MissionPart
+from cosim.adapters.vehicle.roster import VehicleRoster
 from cosim.contract.frame import Frame
-from cosim.vehicles.fleet import VehicleFleet
-from cosim.vehicles.layout import LAND, NONE, RETURN, TAKE_OFF
+from cosim.physics.vehicles.fleet import VehicleFleet
+from cosim.physics.vehicles.layout import LAND, NONE, RETURN, TAKE_OFF
 
 _CLEAR = 3.0  # m above home from which on a copter leaves its place
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.vehicle.ardupilot import ardupilots
-from adapters.vehicle.config import VehicleConfig
-from adapters.vehicle.keys import vehicles_of
-from adapters.vehicle.physics import moved_elsewhere
-from adapters.vehicle.roster import VehicleRoster
+from cosim.adapters.vehicle.ardupilot import ardupilots
+from cosim.adapters.vehicle.config import VehicleConfig
+from cosim.adapters.vehicle.keys import vehicles_of
+from cosim.adapters.vehicle.physics import moved_elsewhere
+from cosim.adapters.vehicle.roster import VehicleRoster
 from cosim.contract.adapter import Context
 from cosim.contract.errors import RunError
 from cosim.contract.frame import Array
-from cosim.vehicles import VehicleFleet
-from cosim.vehicles.layout import COPTER
+from cosim.physics.vehicles import VehicleFleet
+from cosim.physics.vehicles.layout import COPTER
 
 if TYPE_CHECKING:
     from cosim.autopilot.mavlink_pilot import MavlinkPilot
@@ -75,7 +75,7 @@ class Outside:
             moved = [node for _, node, vehicle in vehicles_of(context.scene) if vehicle.physics is not None]
             self._sources += moved_elsewhere(fleet, roster, config, moved)
             if external:
-                from adapters.vehicle.external import externals  # needs pymavlink
+                from cosim.adapters.vehicle.external import externals  # needs pymavlink
 
                 self._sources += externals(context, fleet, roster, external)
             self.absences = {source.name: 0 for source in self._sources}  # times that each was missed

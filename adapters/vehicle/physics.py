@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from adapters.vehicle.config import VehicleConfig
-from adapters.vehicle.keys import Vehicle
-from adapters.vehicle.roster import VehicleRoster
+from cosim.adapters.vehicle.config import VehicleConfig
+from cosim.adapters.vehicle.keys import Vehicle
+from cosim.adapters.vehicle.roster import VehicleRoster
 from cosim.autopilot.json_pilot import JsonPilot
 from cosim.autopilot.table import address
 from cosim.contract.entities import Node
-from cosim.vehicles import VehicleFleet
+from cosim.physics.vehicles import VehicleFleet
 
 
 def moved_elsewhere(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 
-from adapters.vehicle.roster import VehicleRoster
+from cosim.adapters.vehicle.roster import VehicleRoster
 from cosim.autopilot.aeroloop import Positions
 from cosim.autopilot.geodesy import Ground
 from cosim.autopilot.table import address
 from cosim.contract.adapter import Context
-from cosim.vehicles import Copter, VehicleFleet
+from cosim.physics.vehicles import Copter, VehicleFleet
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.vehicle.roster import VehicleRoster
+from cosim.adapters.vehicle.roster import VehicleRoster
 from cosim.contract.frame import Array, Frame
-from cosim.vehicles.fleet import VehicleFleet
-from cosim.vehicles.layout import COPTER
-from cosim.vehicles.obstacles import Obstacles
+from cosim.physics.vehicles.fleet import VehicleFleet
+from cosim.physics.vehicles.layout import COPTER
+from cosim.physics.vehicles.obstacles import Obstacles
 
 log = logging.getLogger(__name__)
 

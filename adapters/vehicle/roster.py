@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.vehicle.config import EngagePart, MissionPart, RowsPart, TriggerPart, VehicleConfig
-from adapters.vehicle.field import frame_of, light_of
-from adapters.vehicle.keys import Vehicle, vehicles_of
-from adapters.vehicle.looking import OWN, reads, triggers, unseen
+from cosim.adapters.vehicle.config import EngagePart, MissionPart, RowsPart, TriggerPart, VehicleConfig
+from cosim.adapters.vehicle.field import frame_of, light_of
+from cosim.adapters.vehicle.keys import Vehicle, vehicles_of
+from cosim.adapters.vehicle.looking import OWN, reads, triggers, unseen
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.vehicles import BatteryPack, Copter, Rover, Waypoint
-from cosim.vehicles.obstacles import Obstacles, read_obstacles
-from cosim.vehicles.rows import Rows
-from cosim.vehicles.terrain import MOST_CELLS, Terrain, read_terrain
-from cosim.vehicles.weeds import read_weeds
+from cosim.physics.vehicles import BatteryPack, Copter, Rover, Waypoint
+from cosim.physics.vehicles.obstacles import Obstacles, read_obstacles
+from cosim.physics.vehicles.rows import Rows
+from cosim.physics.vehicles.terrain import MOST_CELLS, Terrain, read_terrain
+from cosim.physics.vehicles.weeds import read_weeds
 
 _NEAR = 0.5  # m between the ground and a home of which the height was written
 _HEIGHT = 15.0  # m above home, for copters whose points have no height
@@ -280,7 +280,7 @@ class VehicleRoster:
 
 
 def airframe(vehicle: Vehicle) -> Copter | Rover:
-    """The airframe of a node's block; what it does not say is that of `cosim.vehicles`."""
+    """The airframe of a node's block; what it does not say is that of `cosim.physics.vehicles`."""
     plain: Copter | Rover = Copter() if vehicle.frame == "copter" else Rover(steering=vehicle.steering)
     said = {"mass": vehicle.mass, "speed": vehicle.speed, "accel": vehicle.acceleration}
     if isinstance(plain, Copter):

@@ -1,7 +1,7 @@
 """What vehicles tell besides the signals that everybody knows."""
 
 from cosim.contract.signals import Column, Signal
-from cosim.vehicles.phases import METRICS, OUTCOMES, REASONS, STATES
+from cosim.physics.vehicles.phases import METRICS, OUTCOMES, REASONS, STATES
 
 # The program is away or there again; ArduPilot could not be armed, or did not take off; somebody else has changed its
 # mode, and it is back in GUIDED.

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.vehicle.roster import VehicleRoster
+from cosim.adapters.vehicle.roster import VehicleRoster
 from cosim.contract.records import Records
-from cosim.vehicles import VehicleFleet
-from cosim.vehicles import phases as ph
-from cosim.vehicles.engagement import Engagements
-from cosim.vehicles.study import fit
+from cosim.physics.vehicles import VehicleFleet
+from cosim.physics.vehicles import phases as ph
+from cosim.physics.vehicles.engagement import Engagements
+from cosim.physics.vehicles.study import fit
 
 
 def summary(

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from adapters.vehicle.config import Place, SwarmPart
-from adapters.vehicle.roster import VehicleRoster
-from cosim.vehicles.fleet import VehicleFleet
-from cosim.vehicles.swarm import Floats, Formation, LaneSweep, Policy, RelayChain, SwarmGroups, assigned
+from cosim.adapters.vehicle.config import Place, SwarmPart
+from cosim.adapters.vehicle.roster import VehicleRoster
+from cosim.physics.vehicles.fleet import VehicleFleet
+from cosim.physics.vehicles.swarm import Floats, Formation, LaneSweep, Policy, RelayChain, SwarmGroups, assigned
 
 _SOON = 1e-9  # s
 _HEIGHT = 15.0  # m, of places without a height

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adapters.vehicle.config import EngagePart, TriggerPart
-from adapters.vehicle.looking import KNOWN, roles, triggers
+from cosim.adapters.vehicle.config import EngagePart, TriggerPart
+from cosim.adapters.vehicle.looking import KNOWN, roles, triggers
 from cosim.contract.condition import Condition, Reading, Value, over
 from cosim.contract.frame import Frame
 from cosim.contract.functions import function
-from cosim.vehicles import phases as ph
-from cosim.vehicles.engagement import Engagements
+from cosim.physics.vehicles import phases as ph
+from cosim.physics.vehicles.engagement import Engagements
 
 _SOON = 1e-9  # s
 _OUT = (ph.ARMING, ph.TAKEOFF, ph.APPROACH, ph.FOLLOW)

@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.wifi.check import problems
-from adapters.wifi.config import WifiConfig
-from adapters.wifi.jammers import Jammers
-from adapters.wifi.scenery import Interfaces
-from adapters.wifi.stations import Stations
+from cosim.adapters.wifi.check import problems
+from cosim.adapters.wifi.config import WifiConfig
+from cosim.adapters.wifi.jammers import Jammers
+from cosim.adapters.wifi.scenery import Interfaces
+from cosim.adapters.wifi.stations import Stations
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.faults import Faults
 from cosim.contract.frame import Array, Frame
-from cosim.radio.wifi_pairs import Finder, Pairs
+from cosim.physics.radio.wifi_pairs import Finder, Pairs
 
 
 class WifiAdapter:

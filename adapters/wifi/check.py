@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from adapters.wifi.config import WifiConfig
+from cosim.adapters.wifi.config import WifiConfig
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import Problem
@@ -32,7 +32,7 @@ def problems(_config: WifiConfig, context: Context) -> list[Problem]:
 
 def _jammers(scene: Scene) -> list[Problem]:
     """Jammers that are wrong, or aim at what Wi-Fi does not have."""
-    from cosim.radio import jammer_set  # needs numpy
+    from cosim.physics.radio import jammer_set  # needs numpy
 
     found, mine = jammer_set.problems(scene), jammer_set.on_wifi(scene)
     for node in scene.nodes:
@@ -70,7 +70,7 @@ def _alone(scene: Scene) -> Iterator[Problem]:
 
 def _channels(scene: Scene) -> Iterator[Problem]:
     """One network has one channel, and it is one of 802.11n."""
-    from cosim.radio import wifi  # needs numpy
+    from cosim.physics.radio import wifi  # needs numpy
 
     first: dict[str, tuple[Node, Wifi]] = {}
     for node, block in _interfaces(scene):

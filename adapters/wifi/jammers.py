@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.wifi.config import WifiConfig
-from adapters.wifi.scenery import Interfaces
+from cosim.adapters.wifi.config import WifiConfig
+from cosim.adapters.wifi.scenery import Interfaces
 from cosim.contract.adapter import Context
 from cosim.contract.frame import Array, Frame
-from cosim.radio import jamming, power
-from cosim.radio.jammer_set import JammerSet, on_wifi
-from cosim.radio.pathloss import close_in
-from cosim.radio.wifi_pairs import Antennas, Pairs
+from cosim.physics.radio import jamming, power
+from cosim.physics.radio.jammer_set import JammerSet, on_wifi
+from cosim.physics.radio.pathloss import close_in
+from cosim.physics.radio.wifi_pairs import Antennas, Pairs
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.wifi.config import WifiConfig
+from cosim.adapters.wifi.config import WifiConfig
 from cosim.contract.entities import Node, Scene
 from cosim.contract.node_keys import Wifi
-from cosim.radio import power, wifi
-from cosim.radio.pathloss import LIGHT
-from cosim.radio.wifi_pairs import Antennas
+from cosim.physics.radio import power, wifi
+from cosim.physics.radio.pathloss import LIGHT
+from cosim.physics.radio.wifi_pairs import Antennas
 
 Floats = NDArray[np.float64]
 

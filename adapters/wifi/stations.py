@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from adapters.wifi.scenery import Interfaces
+from cosim.adapters.wifi.scenery import Interfaces
 from cosim.contract.faults import Faults
 from cosim.contract.frame import Array, Frame
-from cosim.radio import sharing
-from cosim.radio.wifi_pairs import Pairs
+from cosim.physics.radio import sharing
+from cosim.physics.radio.wifi_pairs import Pairs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -1,6 +1,6 @@
 """An alarm that knows the jammers: what a benchmark holds detectors against."""
 
-from adapters.detector import ALARM
+from cosim.adapters.detector import ALARM
 from cosim.contract.adapter import AdapterKind, Ports, Read
 
 ADAPTER = AdapterKind(

@@ -15,7 +15,7 @@ pause=1
 trap 'trap - TERM INT; kill -TERM "$child"; wait "$child"; exit 0' TERM INT
 while :; do
     began=$(date +%s)
-    python3 -m cosim.emulation.sidecar "$@" &
+    python3 -m cosim.testbed.emulation.sidecar "$@" &
     child=$!
     wait "$child"
     code=$?

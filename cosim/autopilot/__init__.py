@@ -1,7 +1,7 @@
-"""An autopilot that MAVLink tools can fly, on top of `cosim.vehicles`: an emulator, with no real one inside.
+"""An autopilot that MAVLink tools can fly, on top of `cosim.physics.vehicles`: an emulator, with no real one inside.
 
     from cosim.autopilot import Autopilot
-    from cosim.vehicles import Copter, VehicleFleet
+    from cosim.physics.vehicles import Copter, VehicleFleet
 
     fleet = VehicleFleet([Copter()], homes=[(0, 0, 0)])
     autopilot = Autopilot(fleet, 0, sysid=1, persona="ardupilot", origin=(38.2, 21.7, 60.0))

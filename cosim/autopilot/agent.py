@@ -34,11 +34,11 @@ from cosim.autopilot.links import Endpoint, Endpoints
 from cosim.autopilot.remote import Done, Heard, VehicleSession, flown, ground, take
 from cosim.autopilot.table import Address
 from cosim.contract.errors import CosimError, RunError, SetupError
-from cosim.supervisor import Network
+from cosim.contract.supervisor import Network
+from cosim.physics.vehicles import Copter, VehicleFleet
+from cosim.physics.vehicles.layout import AIRFRAME, ITEM, STATE
+from cosim.physics.vehicles.terrain import Terrain
 from cosim.talk.keys import Key, read
-from cosim.vehicles import Copter, VehicleFleet
-from cosim.vehicles.layout import AIRFRAME, ITEM, STATE
-from cosim.vehicles.terrain import Terrain
 
 log = logging.getLogger("cosim.vehicle")
 

@@ -21,7 +21,7 @@ from cosim.autopilot.signing import Parser, SigningKey
 from cosim.autopilot.sticks import Sticks
 from cosim.autopilot.streams import DEFAULT, GROUPS, Streams
 from cosim.autopilot.telemetry import ARDUPILOT_ONLY, BUILDERS, PX4_ONLY, heartbeat
-from cosim.vehicles import VehicleFleet, layout
+from cosim.physics.vehicles import VehicleFleet, layout
 
 EPOCH = 1_700_000_000.0  # s since 1970 that simulated time 0 stands for in time fields
 _LOOK = 0.1  # s of simulated time between two looks at the vehicle

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cosim.autopilot.dialect import mavlink
 from cosim.autopilot.geodesy import Place
-from cosim.vehicles import Waypoint, layout
+from cosim.physics.vehicles import Waypoint, layout
 
 if TYPE_CHECKING:
     from cosim.autopilot.pilot import Pilot

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from cosim.autopilot.table import Address
 from cosim.contract.errors import SetupError
-from cosim.vehicles import Copter, Rover
-from cosim.vehicles.airframe import GRAVITY
-from cosim.vehicles.driven import Driven
-from cosim.vehicles.terrain import Terrain
+from cosim.physics.vehicles import Copter, Rover
+from cosim.physics.vehicles.airframe import GRAVITY
+from cosim.physics.vehicles.driven import Driven
+from cosim.physics.vehicles.terrain import Terrain
 
 _MAGIC = {18458: 16, 29569: 32}
 _HEAD = struct.Struct("<HHI")

@@ -20,9 +20,9 @@ import struct
 from typing import Any, NamedTuple
 
 from cosim.autopilot.table import Address
-from cosim.vehicles.airframe import GRAVITY
-from cosim.vehicles.fleet import VehicleFleet
-from cosim.vehicles.layout import ELSEWHERE, EMPTY, RIGID
+from cosim.physics.vehicles.airframe import GRAVITY
+from cosim.physics.vehicles.fleet import VehicleFleet
+from cosim.physics.vehicles.layout import ELSEWHERE, EMPTY, RIGID
 
 _PACKET = struct.Struct("<HHI16H")
 _MAGIC = 18458

@@ -13,7 +13,7 @@ from typing import Any
 
 from cosim.autopilot.core import Autopilot
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.vehicles import VehicleFleet
+from cosim.physics.vehicles import VehicleFleet
 
 
 class Log:

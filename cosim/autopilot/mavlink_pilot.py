@@ -21,8 +21,8 @@ from cosim.autopilot.geodesy import Ground, Place
 from cosim.autopilot.personas import Persona
 from cosim.autopilot.personas import persona as find_persona
 from cosim.autopilot.side import SideChannel
-from cosim.vehicles.fleet import VehicleFleet
-from cosim.vehicles.layout import (
+from cosim.physics.vehicles.fleet import VehicleFleet
+from cosim.physics.vehicles.layout import (
     COPTER,
     CRITICAL,
     DESCEND,

@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from cosim.supervisor import Network, Supervisor, agent
+from cosim.contract.supervisor import Network, Supervisor, agent
 
 
 def autopilot(arguments: Sequence[str]) -> list[str]:

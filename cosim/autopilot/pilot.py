@@ -14,7 +14,7 @@ from cosim.autopilot.geodesy import Ground, Place
 from cosim.autopilot.parameters import Parameters
 from cosim.autopilot.personas import Behaviour, Persona
 from cosim.autopilot.tuning import show_vehicle, tune_vehicle
-from cosim.vehicles import VehicleFleet, layout
+from cosim.physics.vehicles import VehicleFleet, layout
 
 _FIELDS = tuple(layout.STATE.names or ())
 View: Any = namedtuple("View", _FIELDS)  # type: ignore[misc]  # mypy wants the names spelt out

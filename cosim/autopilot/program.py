@@ -19,7 +19,7 @@ from cosim.autopilot.log import Log, read, replay
 from cosim.autopilot.serve import serve
 from cosim.autopilot.table import Address, VehicleSlot, address, plan, render
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.vehicles import Copter, Rover, VehicleFleet
+from cosim.physics.vehicles import Copter, Rover, VehicleFleet
 
 SPACING = 5.0  # m between the homes of two vehicles, eastwards
 

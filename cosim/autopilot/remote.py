@@ -30,13 +30,13 @@ import numpy as np
 import zmq
 
 from cosim.contract.errors import ProtocolError
+from cosim.physics.vehicles import VehicleFleet
+from cosim.physics.vehicles.layout import AIRFRAME, ITEM, STATE
+from cosim.physics.vehicles.terrain import MOST_CELLS, Terrain
 from cosim.talk.codec import Anything, Body, Data, List, Message, MessageSet, Number, Row, Table, Text, Whole
 from cosim.talk.doorkeeper import Limits
 from cosim.talk.keys import Key
 from cosim.talk.sockets import Door, bounded, dial
-from cosim.vehicles import VehicleFleet
-from cosim.vehicles.layout import AIRFRAME, ITEM, STATE
-from cosim.vehicles.terrain import MOST_CELLS, Terrain
 
 LARGEST = 1 << 20  # B of a message, without the terrain
 MOST_ITEMS = 4096  # of a mission

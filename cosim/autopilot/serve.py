@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cosim.autopilot.core import Autopilot
 from cosim.autopilot.links import Endpoints
-from cosim.vehicles import VehicleFleet
+from cosim.physics.vehicles import VehicleFleet
 
 _LATE = 0.25  # s of wall time behind which it gives up catching up
 _SHORTEST = 0.004  # s of wall time between two rounds

@@ -15,8 +15,8 @@ import socket
 from cosim.autopilot.dialect import Message, mavlink
 from cosim.autopilot.geodesy import Place
 from cosim.autopilot.table import Address
-from cosim.vehicles.driven import Driven
-from cosim.vehicles.layout import COPTER, LAND, RETURN
+from cosim.physics.vehicles.driven import Driven
+from cosim.physics.vehicles.layout import COPTER, LAND, RETURN
 
 _EVERY = 0.5  # s of simulated time between two looks at the battery
 _AGAIN = 0.2  # s of wall time between two tries to connect

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from cosim.autopilot.dialect import Message
-from cosim.vehicles.airframe import GRAVITY
+from cosim.physics.vehicles.airframe import GRAVITY
 
 if TYPE_CHECKING:
     from cosim.autopilot.pilot import Pilot

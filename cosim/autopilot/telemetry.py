@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cosim.autopilot.dialect import Message, mavlink
 from cosim.autopilot.geodesy import Place
-from cosim.vehicles import layout
+from cosim.physics.vehicles import layout
 
 if TYPE_CHECKING:
     from cosim.autopilot.core import Autopilot

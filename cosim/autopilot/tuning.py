@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from cosim.vehicles import layout
+from cosim.physics.vehicles import layout
 
 if TYPE_CHECKING:
     from cosim.autopilot.pilot import Pilot

@@ -11,7 +11,7 @@ from typing import Any
 
 from cosim.contract.entities import Node, Scene, SlotRange
 from cosim.contract.signals import Signal
-from cosim.plan.plan import Plan
+from cosim.scenario.plan.plan import Plan
 
 
 def describe(plan: Plan, signals: Mapping[str, Signal]) -> dict[str, Any]:

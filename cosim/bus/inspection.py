@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from cosim.bus.scan import CONSTANT, UNBOUNDED, Rules, compile_all, kind_of, rules_of, sound, usable
-from cosim.compiling import direct
+from cosim.compiled.compiling import direct
 from cosim.contract.entities import Scene
 from cosim.contract.frame import Array, Frame, fault, misshapen, outside
 from cosim.contract.signals import LARGEST, Column, Signal
 from cosim.contract.tables import TableCheck
-from cosim.plan.plan import AdapterPlan
+from cosim.scenario.plan.plan import AdapterPlan
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cosim.contract.errors import RunError
-from cosim.plan.plan import Lag
+from cosim.scenario.plan.plan import Lag
 
 log = logging.getLogger("cosim.pacer")
 

@@ -23,7 +23,7 @@ from cosim.contract.entities import Event
 from cosim.contract.errors import AdapterError, CosimError, ProtocolError, foreign, told
 from cosim.contract.frame import Frame
 from cosim.contract.signals import Signal
-from cosim.plan.plan import AdapterPlan, Plan
+from cosim.scenario.plan.plan import AdapterPlan, Plan
 
 log = logging.getLogger("cosim.bus")
 

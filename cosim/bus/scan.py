@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.compiling import array_at, entry, jitted, part, ready, reduction
+from cosim.compiled.compiling import array_at, entry, jitted, part, ready, reduction
 
 Rules = NDArray[np.int64]  # (2 + columns, 5): HEAD, then the slots and each column by FIELDS
 HEAD = ("array type", "bytes type", "capacity", "unique", "")

@@ -12,7 +12,7 @@ from cosim.contract.errors import RunError
 from cosim.contract.frame import Frame
 from cosim.contract.registry import is_foreign
 from cosim.contract.signals import Signal
-from cosim.plan.plan import AdapterPlan, Plan
+from cosim.scenario.plan.plan import AdapterPlan, Plan
 
 
 @runtime_checkable

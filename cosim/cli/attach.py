@@ -14,10 +14,10 @@ from cosim.cli.console import Json, emit, errors
 if TYPE_CHECKING:
     import ipaddress
 
-    from cosim.live.agent import Options
-    from cosim.live.meters import Model
-    from cosim.live.shaper import KernelShaper
-    from cosim.live.shaping import Function
+    from cosim.testbed.live.agent import Options
+    from cosim.testbed.live.meters import Model
+    from cosim.testbed.live.shaper import KernelShaper
+    from cosim.testbed.live.shaping import Function
 
 Folder = Annotated[Path, typer.Option("--keys", help="Folder of the gateway's keys.")]
 
@@ -72,8 +72,8 @@ def attach(
 ) -> None:
     """Let this machine take a node's place in a run; goes on until Ctrl-C or SIGTERM."""
     from cosim.contract.errors import SetupError
-    from cosim.live import agent
     from cosim.talk import keys
+    from cosim.testbed.live import agent
 
     with errors(as_json):
         if new_key:
@@ -138,7 +138,7 @@ def _clock(text: str) -> float:
 def _model(text: str) -> Model | None:
     from cosim.contract import units
     from cosim.contract.errors import SetupError
-    from cosim.live.meters import Model
+    from cosim.testbed.live.meters import Model
 
     if not text:
         return None
@@ -151,7 +151,7 @@ def _model(text: str) -> Model | None:
 
 def _networks(text: str) -> tuple[ipaddress.IPv4Network, ...]:
     from cosim.contract.errors import SetupError
-    from cosim.live.shaping import networks
+    from cosim.testbed.live.shaping import networks
 
     try:
         return networks(text)
@@ -164,8 +164,8 @@ def _shaper(name: str, within: tuple[ipaddress.IPv4Network, ...], server: str) -
 
     from cosim.contract.errors import SetupError
     from cosim.contract.functions import function
-    from cosim.live.shaper import KernelShaper, is_interface
-    from cosim.live.shaping import Function
+    from cosim.testbed.live.shaper import KernelShaper, is_interface
+    from cosim.testbed.live.shaping import Function
 
     if not name:
         if within:
@@ -198,9 +198,9 @@ def _unit(options: Options, shaping: str, within: str) -> str:
     import shutil
     import sys
 
-    from cosim.live import agent
-    from cosim.live.shaper import is_interface
-    from cosim.live.unit import unit
+    from cosim.testbed.live import agent
+    from cosim.testbed.live.shaper import is_interface
+    from cosim.testbed.live.unit import unit
 
     key, _ = agent.prepare(options)
     program = shutil.which("cosim") or f"{Path(sys.executable).parent}/cosim"

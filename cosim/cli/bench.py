@@ -44,7 +44,7 @@ def schedulers(
 ) -> None:
     """Run what the folder does not hold yet, and write results.jsonl and leaderboard.md."""
     with errors(as_json):
-        from cosim.bench import suite, table
+        from cosim.extensions.metanet.bench import suite, table
         from cosim.schedulers import SchedulerError, installed_names
 
         search_in(Path())
@@ -99,7 +99,7 @@ def _words(given: list[str]) -> list[str]:
 
 
 def _text(found: dict[str, Any], out: Path) -> str:
-    from cosim.bench.table import band
+    from cosim.extensions.metanet.bench.table import band
 
     wide = max(16, *(len(line["entry"]) for line in found["board"]))
     lines = [f"{'entry':<{wide}} {'score':>6} {'95 %':>15} {'with best':>9} {'late':>6} {'CPU ms':>7}"]

@@ -9,8 +9,8 @@ from cosim.cli.console import Json, count, emit, errors
 from cosim.contract.errors import Problem, refuse
 
 if TYPE_CHECKING:
-    from cosim.plan.plan import Plan
     from cosim.scenario.load import Loaded
+    from cosim.scenario.plan.plan import Plan
 
 
 def check(
@@ -21,12 +21,12 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Check a scenario and report every problem with file, line and column."""
-    from cosim.compiling import defer
+    from cosim.compiled.compiling import defer
 
     defer()
-    from cosim.plan.compile import checked
-    from cosim.plan.estimate import estimate
-    from cosim.plan.variants import looked_at
+    from cosim.scenario.plan.compile import checked
+    from cosim.scenario.plan.estimate import estimate
+    from cosim.scenario.plan.variants import looked_at
 
     with errors(as_json):
         if untrusted:
@@ -97,6 +97,6 @@ def _unlaunchable(plan: Plan) -> list[Problem]:
     """What keeps the nodes of a run with real ones from being started anywhere."""
     if not plan.scene.real:
         return []
-    from cosim.launch.require import unlaunchable
+    from cosim.testbed.launch.require import unlaunchable
 
     return unlaunchable(plan)

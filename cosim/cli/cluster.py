@@ -25,7 +25,7 @@ def next_(
 ) -> None:
     """Rank feasible configurations of the optical switches for the waiting jobs, best first."""
     with errors(as_json):
-        from cosim.cluster.feed import configurations, read_state
+        from cosim.extensions.gpu_cluster.cluster.feed import configurations, read_state
 
         now = read_state(state)
         found = [one.as_dict() for one in configurations(now, limit=limit, most=most)]
@@ -53,7 +53,7 @@ def timeline(
 ) -> None:
     """Write what the cluster did as means over equal periods, as systems that sample take it."""
     with errors(as_json):
-        from cosim.cluster.timeline import interpolated, write
+        from cosim.extensions.gpu_cluster.cluster.timeline import interpolated, write
 
         if out.suffix not in (".parquet", ".prom", ".json"):
             raise SetupError(f"--out: '{out.name}' must end in .parquet, .prom or .json")
@@ -85,8 +85,8 @@ def _rows(folder: Path) -> dict[str, Any]:
 
 def _exported(columns: dict[str, Any], name: str, *, prometheus: bool) -> str:
     """All rows in one file: Prometheus' text with time stamps, or a line of OTLP's JSON per row."""
-    from cosim.cluster.timeline import samples
-    from cosim.telemetry.export import UNITS, Sample, otlp
+    from cosim.extensions.gpu_cluster.cluster.timeline import samples
+    from cosim.talk.telemetry.export import UNITS, Sample, otlp
 
     parts = []
     for time, values in samples(columns):

@@ -13,12 +13,12 @@ from typing import IO, Any
 from cosim.cli.console import count, note
 from cosim.cli.progress import Waiting
 from cosim.contract.errors import RunError
-from cosim.launch.cleanup import RUN
-from cosim.launch.compose import checkout
-from cosim.launch.contained import ended_by_signals, outcome
-from cosim.launch.deployment import Deployment
-from cosim.launch.sources import brings_sources
-from cosim.plan.plan import Plan
+from cosim.scenario.plan.plan import Plan
+from cosim.testbed.launch.cleanup import RUN
+from cosim.testbed.launch.compose import checkout
+from cosim.testbed.launch.contained import ended_by_signals, outcome
+from cosim.testbed.launch.deployment import Deployment
+from cosim.testbed.launch.sources import brings_sources
 
 # Status, folder, report, error and figures, as `cosim run --json` prints them; besides `text` for people, and whether
 # they were `told` the error.
@@ -121,8 +121,8 @@ def _ignore(_line: str) -> None:
 
 def images_for(scenario: Path, overrides: Sequence[str], *, quiet: bool) -> None:
     """Build the images of the scenario's nodes, where they can be built, before several runs need them."""
-    from cosim.plan.compile import compile_plan
     from cosim.scenario.load import load
+    from cosim.scenario.plan.compile import compile_plan
 
     loaded = load(scenario, overrides)
     if checkout(loaded.path) is None and not brings_sources():

@@ -66,10 +66,10 @@ def dataset(
 ) -> None:
     """Make a labelled data set with splits by scene, a leakage test and a data card."""
     with errors(as_json):
-        from cosim.dataset import Recipe, build
-        from cosim.dataset import preset as recipe_of
-        from cosim.dataset.presets import known
-        from cosim.tables.table import is_table
+        from cosim.learn.dataset import Recipe, build
+        from cosim.learn.dataset import preset as recipe_of
+        from cosim.learn.dataset.presets import known
+        from cosim.sources.tables.table import is_table
 
         words = {"signals": signals, "columns": columns, "keep": keep, "drop": drop}
         times = {"window": window, "every": every, "within": within, "ahead": ahead}
@@ -160,7 +160,7 @@ def _folders(
     sources: list[Path], overrides: list[str], seed: str, runs: Path, executor: str, workers: int
 ) -> list[Path]:
     """Runs, sweeps and tables among `sources`; a scenario is run first, and what is there already is kept."""
-    from cosim.tables.table import is_table
+    from cosim.sources.tables.table import is_table
 
     found = []
     for source in sources:

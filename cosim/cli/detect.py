@@ -32,7 +32,7 @@ def train(
 ) -> None:
     """Fit a detector to the split train, and set its limit on the split valid."""
     with errors(as_json):
-        from cosim.detect import train as fit
+        from cosim.learn.detect import train as fit
 
         found = fit(data, method, false_alarms=false_alarms, limit=limit, seed=seed)
         path = found.save(out)
@@ -57,8 +57,8 @@ def judge(
 ) -> None:
     """Say precision, recall, F1, false alarms and delays of a detector on a split."""
     with errors(as_json):
-        from cosim.detect import Detector, by_group, contrasts
-        from cosim.detect import judge as figures
+        from cosim.learn.detect import Detector, by_group, contrasts
+        from cosim.learn.detect import judge as figures
 
         loaded = Detector.load(detector)
         found = figures(loaded, data, split, only=only)

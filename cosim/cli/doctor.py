@@ -115,7 +115,7 @@ def _machine() -> list[Finding]:
 
 def _links() -> list[Finding]:
     """What emulated links need, and what runs that died have left of them."""
-    from cosim.emulation import compiled, netns, taps
+    from cosim.testbed.emulation import compiled, netns, taps
 
     if os.access(taps.DEVICE, os.R_OK | os.W_OK):
         findings = [Finding("tap interfaces", "ok", str(taps.DEVICE))]
@@ -136,7 +136,7 @@ def _links() -> list[Finding]:
 
 def _containers() -> Finding:
     """Whether real nodes can be containers here."""
-    from cosim.launch.engine import COMPOSE, too_old
+    from cosim.testbed.launch.engine import COMPOSE, too_old
 
     needed = ".".join(map(str, COMPOSE))
     if shutil.which("docker") is None:

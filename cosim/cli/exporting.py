@@ -87,7 +87,7 @@ def mlsysops(
     with errors(as_json):
         from ruamel.yaml import YAML
 
-        from cosim.plan.compile import plan_of
+        from cosim.scenario.plan.compile import plan_of
         from cosim.schedulers.mlsysops.descriptors import descriptors
 
         plan = plan_of(scenario, overrides or (), force=True)

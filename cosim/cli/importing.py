@@ -12,7 +12,7 @@ import typer
 from cosim.cli.console import Json, count, emit, errors, note
 
 if TYPE_CHECKING:
-    from cosim.importing.imported import Imported
+    from cosim.sources.importing.imported import Imported
 
 app = typer.Typer(no_args_is_help=True, help="Make a scenario from another simulator's files or from a trace.")
 
@@ -27,8 +27,8 @@ Strict = Annotated[
 
 def finish(imported: Imported, out: Path, *, force: bool, strict: bool, as_json: bool) -> None:
     """Write `imported`, print its notices and what was made. Call it inside `errors(as_json)`."""
-    from cosim.importing.imported import refuse_doubtful
-    from cosim.importing.write import write_scenario
+    from cosim.sources.importing.imported import refuse_doubtful
+    from cosim.sources.importing.write import write_scenario
 
     if strict:
         refuse_doubtful(imported.notices)
@@ -82,7 +82,7 @@ def mlsysops(
 ) -> None:
     """Import descriptors of the MLSysOps framework: nodes, clusters, datacentres, continuum, applications."""
     with errors(as_json):
-        from cosim.importing.mlsysops import read
+        from cosim.sources.importing.mlsysops import read
 
         finish(read(files), out, force=force, strict=strict, as_json=as_json)
 
@@ -107,7 +107,7 @@ def edgecloudsim(
 ) -> None:
     """Import EdgeCloudSim's three input files, unmodified; the UNICAL extension's keys too."""
     with errors(as_json):
-        from cosim.importing.edgecloudsim import read
+        from cosim.extensions.edgecloudsim.importing import read
 
         imported = read(
             properties, edge_devices, applications,

@@ -27,7 +27,7 @@ def _make(
     as_json: bool,
 ) -> None:
     with errors(as_json):
-        from cosim.importing.gpu import read
+        from cosim.extensions.gpu_cluster.importing import read
 
         finish(read(name, source, jobs=jobs, leaves=leaves), out, force=force, strict=strict, as_json=as_json)
 

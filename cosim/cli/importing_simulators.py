@@ -32,7 +32,7 @@ def ifogsim(
 ) -> None:
     """Import a topology of iFogSim: fog devices, sensors, links; the application is said by options."""
     with errors(as_json):
-        from cosim.importing.ifogsim import read
+        from cosim.extensions.importers.ifogsim import read
 
         imported = read(
             source, work=work or (), inputs=inputs or (), outputs=outputs or (),
@@ -52,7 +52,7 @@ def cloudsim(
 ) -> None:
     """Import a scenario of CloudSim Automation: datacenters, hosts, customers, VMs, cloudlets."""
     with errors(as_json):
-        from cosim.importing.cloudsim import read
+        from cosim.extensions.importers.cloudsim import read
 
         imported = read(source, environment=environment, duration=duration)
         finish(imported, out, force=force, strict=strict, as_json=as_json)

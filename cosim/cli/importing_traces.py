@@ -80,15 +80,15 @@ def _make(
             key: value for key, value in options.items() if (key in _CONTINUUM) == (model is TargetModel.continuum)
         }
         if options.get("graphs"):
-            from cosim.importing.jobs import read_jobs
+            from cosim.sources.importing.jobs import read_jobs
 
             imported = read_jobs(source, hosts=hosts, tasks=options["tasks"])
         elif model is TargetModel.continuum:
-            from cosim.importing.tasks import read as read_tasks
+            from cosim.sources.importing.tasks import read as read_tasks
 
             imported = read_tasks(name, source, hosts=hosts, tasks=options["tasks"], per_token=_tokens(options))
         else:
-            from cosim.importing.traces import read
+            from cosim.sources.importing.traces import read
 
             imported = read(name, source, hosts=hosts, **options)
         finish(imported, out, force=force, strict=strict, as_json=as_json)

@@ -124,7 +124,8 @@ def _package(parent: Path) -> list[str]:
     while (folder / "__init__.py").exists():
         names.insert(0, folder.name)
         folder = folder.parent
-    return names
+    # Those beside the package in a checkout are in it.
+    return ["cosim", *names] if names and (folder / "cosim" / names[0]).is_dir() else names
 
 
 def _make(parent: Path, name: str, template: Path, words: dict[str, str]) -> Path:

@@ -21,8 +21,8 @@ def nodes(
     as_json: Json = False,
 ) -> None:
     """List the live nodes of a run under way: who is there, since when, clock offset, load and links."""
-    from cosim.live import finding
     from cosim.talk import control
+    from cosim.testbed.live import finding
 
     with errors(as_json):
         address, token = finding.find(where or finding.newest(), environment.text("COSIM_LIVE_TOKEN"))

@@ -8,8 +8,8 @@ from cosim.cli.console import Json, emit, errors
 
 def plan(scenario: ScenarioPath, overrides: Overrides = None, as_json: Json = False) -> None:
     """Print the plan of a scenario: adapters, order, wiring, periods, seeds, nodes, hash."""
-    from cosim.plan.compile import plan_of
-    from cosim.plan.show import describe
+    from cosim.scenario.plan.compile import plan_of
+    from cosim.scenario.plan.show import describe
 
     with errors(as_json):
         made = plan_of(scenario, overrides or (), force=True)

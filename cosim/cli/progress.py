@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
     from rich.status import Status
 
-    from cosim.plan.plan import Plan
+    from cosim.scenario.plan.plan import Plan
 
 LOADING = 1_000_000  # new objects until Python's cycle collector looks at them, while a command loads its modules
 _REDRAW = 0.1  # s between two updates of the bar

@@ -36,10 +36,10 @@ def render(
     as_json: Json = False,
 ) -> None:
     """Write the compose file that runs the scenario with its nodes as containers."""
-    from cosim.launch.carrier import carrier
-    from cosim.launch.compose import checkout, divided, render
-    from cosim.plan.compile import compile_plan
     from cosim.scenario.load import load
+    from cosim.scenario.plan.compile import compile_plan
+    from cosim.testbed.launch.carrier import carrier
+    from cosim.testbed.launch.compose import checkout, divided, render
 
     with errors(as_json):
         loaded = load(scenario, [*(overrides or []), "run.nodes=containers"])

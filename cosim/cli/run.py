@@ -18,8 +18,8 @@ from cosim.contract.errors import CosimError, Problem, RunError, ScenarioError, 
 
 if TYPE_CHECKING:
     from cosim.cli.progress import RunProgress
-    from cosim.plan.plan import Plan
     from cosim.results.session import Outcome
+    from cosim.scenario.plan.plan import Plan
 
 Driver = Annotated[
     Literal["mosaik", "loop"],
@@ -126,12 +126,12 @@ def _run_once(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    from cosim.plan.compile import checked
     from cosim.results.session import run_plan
+    from cosim.scenario.plan.compile import checked
 
     loaded, plan = checked(scenario, overrides, force=force)
     if plan.scene.real == "containers":
-        from cosim.launch.require import has_containers
+        from cosim.testbed.launch.require import has_containers
 
         if not has_containers(plan, os.environ):
             if publish or control:
@@ -234,7 +234,7 @@ def _run_containers(
     plan: Plan, scenario: Path, overrides: list[str], out: Path, options: list[str], quiet: bool, as_json: bool
 ) -> None:
     from cosim.cli.containers import run_in_containers
-    from cosim.launch.programs import programs
+    from cosim.testbed.launch.programs import programs
 
     if not programs(plan.scene):
         raise ScenarioError(Problem("no node has 'runs', so none can be real", "nodes"))

@@ -46,8 +46,8 @@ def sweep(
     as_json: Json = False,
 ) -> None:
     """Run every combination of the scenario's `sweep` block; runs that are there already are kept."""
-    from cosim.plan.variants import wrong_values
     from cosim.scenario.load import load
+    from cosim.scenario.plan.variants import wrong_values
     from cosim.scenario.sweep import expand, repeated, seeds
 
     with errors(as_json):

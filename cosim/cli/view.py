@@ -14,8 +14,8 @@ from cosim.cli.console import errors, note
 from cosim.contract.errors import Problem, ScenarioError, require
 
 if TYPE_CHECKING:
-    from cosim.web.candidates import Candidates
-    from cosim.web.source import Source
+    from cosim.report.web.candidates import Candidates
+    from cosim.report.web.source import Source
 
 _RUNS = 20  # of each candidate
 
@@ -52,8 +52,8 @@ def view(
     """Show a run in the browser: a live map, charts and events, or the replay of a finished run."""
     with errors():
         require("web", "fastapi", "uvicorn", "websockets")
-        from cosim.web.app import make_app
-        from cosim.web.serve import bind, serve
+        from cosim.report.web.app import make_app
+        from cosim.report.web.serve import bind, serve
 
         given = os.environ.get("COSIM_TOKEN", "") if token is None else token
         with bind(host, port) as listener, TemporaryDirectory(prefix="cosim-what-if-") as work:
@@ -65,9 +65,9 @@ def view(
 
 
 def _source(run: str | None, maps: Sequence[Path] = (), beside: Path | None = None) -> Source:
+    from cosim.report.web.finished import FinishedRun
+    from cosim.report.web.live import LiveSource
     from cosim.results.folder import RunFolder, latest
-    from cosim.web.finished import FinishedRun
-    from cosim.web.live import LiveSource
 
     if run is not None and run.startswith(("tcp://", "ipc://")):
         _readable(maps)
@@ -96,8 +96,8 @@ def _candidates(
     from dataclasses import asdict
 
     from cosim.cli.whatif import candidates, posterior
+    from cosim.report.web.candidates import Candidates
     from cosim.twin.prediction.whatif import what_if
-    from cosim.web.candidates import Candidates
 
     known, draws = candidates(changes), posterior(twin) if twin is not None else ()
 

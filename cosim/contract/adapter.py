@@ -266,24 +266,28 @@ class AdapterKind:
 
     name: str
     summary: str
-    config: str  # "adapters.radio.config:RadioConfig"
-    factory: str  # "adapters.radio.adapter:RadioAdapter"; called with the configuration
+    config: str  # "cosim.adapters.radio.config:RadioConfig"
+    factory: str  # "cosim.adapters.radio.adapter:RadioAdapter"; called with the configuration
     ports: Callable[[Any], Ports] | Ports
     origin: Origin = "simulated"
     requires: tuple[Requirement, ...] = ()
     isolated: bool = False  # runs in a process of its own
     fleet: bool = False  # can own fleets
     signals: Callable[[Any], tuple[Signal, ...]] | tuple[Signal, ...] = ()  # its own, beyond the catalogue
-    compiled: str = ""  # "cosim.radio.warm:compiled"
-    check: str = ""  # "adapters.radio.check:problems": (config, context) -> all for which it refuses a scene
-    node: Mapping[str, str] = field(default_factory=dict)  # key of nodes -> "adapters.lora.keys:Lora", a `NodeKey`
-    events: Mapping[str, str] = field(default_factory=dict)  # `do` of events -> "adapters.lora.keys:Jam", an `EventKey`
+    compiled: str = ""  # "cosim.physics.radio.warm:compiled"
+    check: str = ""  # "cosim.adapters.radio.check:problems": (config, context) -> all for which it refuses a scene
+    node: Mapping[str, str] = field(
+        default_factory=dict
+    )  # key of nodes -> "cosim.adapters.lora.keys:Lora", a `NodeKey`
+    events: Mapping[str, str] = field(
+        default_factory=dict
+    )  # `do` of events -> "cosim.adapters.lora.keys:Jam", an `EventKey`
     media: tuple[str, ...] = ()  # names by which `cell: {by: ...}` and `radio: {by: ...}` mean this kind
     services: tuple[str, ...] = ()  # of `SERVICES`, those that it is told of
     acts_on: frozenset[str] | None = None  # of `ACTED_ON` what it acts upon; None: not known
     can_fail: Callable[[Any, Node], bool] | None = None  # (configuration, node): does 'fail' do anything; None: yes
     tells: tuple[str, ...] = ()  # keys of its configuration, JSON values, that other adapters of the run may know
-    batch: str = ""  # "adapters.continuum.batch:prepare": many runs in one process, see `prepare`
+    batch: str = ""  # "cosim.adapters.continuum.batch:prepare": many runs in one process, see `prepare`
     example: str = ""  # YAML block that the contract checker and `cosim new` use
 
     def load_config(self) -> type[BaseModel]:
@@ -324,7 +328,7 @@ class AdapterKind:
     def prepare(self, config: BaseModel, context: Context, events: Sequence[Event]) -> object | None:
         """What many runs in one process need, as an adapter that is alone in its scenario; None: it cannot.
 
-        What it is, is between the adapter and who runs the batch (`cosim.continuum.prepared.Prepared`).
+        What it is, is between the adapter and who runs the batch (`cosim.engine.continuum.prepared.Prepared`).
         """
         return _import(self.batch)(config, context, events) if self.batch else None
 

@@ -88,7 +88,8 @@ def told(error: BaseException) -> str:
     """
     said = _said(error)
     text = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    ours = (str(Path(__file__).resolve().parents[2] / "cosim"), str(Path(__file__).resolve().parents[2] / "adapters"))
+    root = Path(__file__).resolve().parents[2]
+    ours = (str(root / name) for name in ("cosim", "adapters", "extensions"))  # in a checkout the others are beside
     installed = (*ours, sys.prefix, sys.base_prefix, "<")
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         file = str(Path(frame.filename).resolve()) if not frame.filename.startswith("<") else frame.filename

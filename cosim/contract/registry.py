@@ -1,4 +1,4 @@
-"""Discovery of adapters: by folder in this repository, by entry point or module:ATTRIBUTE from outside.
+"""Discovery of adapters: by folder in the core, by entry point or module:ATTRIBUTE from extensions and outside.
 
 Names are found without importing anything; an adapter's package is imported when its kind is asked
 for. A package that cannot be imported does not break the others: it is listed with the reason.
@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 
 from cosim.contract.adapter import AdapterKind
 from cosim.contract.errors import SetupError
@@ -33,9 +34,8 @@ class AdapterListing:
 
 @cache
 def _folders() -> tuple[str, ...]:
-    import adapters
-
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(adapters.__path__) if module.ispkg))
+    folder = Path(__file__).parents[1] / "adapters"
+    return tuple(sorted(module.name for module in pkgutil.iter_modules([str(folder)]) if module.ispkg))
 
 
 @cache
@@ -66,7 +66,7 @@ def adapter_kind(name: str) -> AdapterKind:
     if is_place(name):
         target = name
     elif name in _folders():
-        target = f"adapters.{name}:ADAPTER"
+        target = f"cosim.adapters.{name}:ADAPTER"
     elif name in _outside():
         target = _outside()[name]
     else:
@@ -86,7 +86,7 @@ def engine_command(name: str) -> Callable[..., Sequence[str]]:
 
     It stands in `adapters/NAME/backend.py`. Raises `SetupError` when there is none.
     """
-    module = f"adapters.{name}.backend"
+    module = f"cosim.adapters.{name}.backend"
     try:
         command: Callable[..., Sequence[str]] = importlib.import_module(module).command
     except (ImportError, AttributeError) as error:

@@ -11,7 +11,8 @@
 - `cosim.envs.MultiEdge` (`cosim/MultiEdge-v1`, PettingZoo parallel): one agent per edge host decides about the
   waiting tasks that are nearest to it, per interval.
 - `cosim/CoRaiS-v1`: no scenario, but an instance of CoRaiS's problem: an edge for each request, in one step.
-- `cosim/VirtualPlatform-v1`: no scenario, but the platform that MAIL-MMSG learned from a log; see `cosim.envs.virtual`.
+- `cosim/VirtualPlatform-v1`: no scenario, but the platform that MAIL-MMSG learned from a log; see
+  `cosim.extensions.mail_mmsg.environment`.
 
 Observations are dicts of padded arrays with masks: what a policy sees, see `cosim.schedulers.state` for
 the columns and `cosim.envs.spaces` for the padding. A policy of `cosim.schedulers` and a trained agent
@@ -36,19 +37,19 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from cosim.envs.central import ContinuumEnv, OffloadEnv
-    from cosim.envs.corais import CoRaiSEnv
     from cosim.envs.multi import MultiEdge
     from cosim.envs.spaces import scaled
     from cosim.envs.vector import ContinuumVectorEnv
-    from cosim.envs.virtual import VirtualPlatformEnv
+    from cosim.extensions.corais.environment import CoRaiSEnv
+    from cosim.extensions.mail_mmsg.environment import VirtualPlatformEnv
 
 __all__ = [
     "CoRaiSEnv", "ContinuumEnv", "ContinuumVectorEnv", "MultiEdge", "OffloadEnv", "VirtualPlatformEnv", "scaled",
 ]  # fmt: skip
 
 _PLACES = {
-    "ContinuumEnv": "central", "OffloadEnv": "central", "ContinuumVectorEnv": "vector", "CoRaiSEnv": "corais",
-    "MultiEdge": "multi", "VirtualPlatformEnv": "virtual", "scaled": "spaces",
+    "ContinuumEnv": "central", "OffloadEnv": "central", "ContinuumVectorEnv": "vector", "MultiEdge": "multi",
+    "scaled": "spaces", "CoRaiSEnv": "corais.environment", "VirtualPlatformEnv": "mail_mmsg.environment",
 }  # fmt: skip
 
 gymnasium.register(
@@ -56,14 +57,18 @@ gymnasium.register(
     vector_entry_point="cosim.envs.vector:ContinuumVectorEnv",
 )  # fmt: skip
 gymnasium.register("cosim/Offload-v1", entry_point="cosim.envs.central:OffloadEnv", order_enforce=True)
-gymnasium.register("cosim/CoRaiS-v1", entry_point="cosim.envs.corais:CoRaiSEnv", order_enforce=True)
-gymnasium.register("cosim/VirtualPlatform-v1", entry_point="cosim.envs.virtual:VirtualPlatformEnv", order_enforce=True)
+gymnasium.register("cosim/CoRaiS-v1", entry_point="cosim.extensions.corais.environment:CoRaiSEnv", order_enforce=True)
+gymnasium.register(
+    "cosim/VirtualPlatform-v1", entry_point="cosim.extensions.mail_mmsg.environment:VirtualPlatformEnv",
+    order_enforce=True,
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
     if name in _PLACES:
         try:
-            return getattr(importlib.import_module(f"cosim.envs.{_PLACES[name]}"), name)
+            room = "extensions" if "." in _PLACES[name] else "envs"
+            return getattr(importlib.import_module(f"cosim.{room}.{_PLACES[name]}"), name)
         except ModuleNotFoundError as error:
             if error.name != "pettingzoo":
                 raise

@@ -1,6 +1,6 @@
 """The compiled step of many environments: worlds of the interval model, actions in, observations out.
 
-A world is a row of `cosim.peers.interval.layout.RULES`. What is written here is to the bit what
+A world is a row of `cosim.engine.interval.layout.RULES`. What is written here is to the bit what
 `cosim.schedulers.models.interval_state` and `cosim.envs.spaces.observe` make of one world.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.compiling import entry, part
-from cosim.continuum.jit import jit
+from cosim.compiled.compiling import entry, part
+from cosim.engine.continuum.jit import jit
+from cosim.engine.interval import memory
+from cosim.engine.interval.hosts import base
+from cosim.engine.interval.kernel import begin, end, fail
+from cosim.engine.interval.layout import NONE, Record
 from cosim.envs.spaces import ANSWERS, MOST, UNKNOWN
-from cosim.peers.interval import memory
-from cosim.peers.interval.hosts import base
-from cosim.peers.interval.kernel import begin, end, fail
-from cosim.peers.interval.layout import NONE, Record
 from cosim.schedulers.state import HOST, TASK, Floats
 
 Ints = NDArray[np.int64]

@@ -15,11 +15,11 @@ from numpy.typing import ArrayLike
 
 from cosim.bus.runtime import Runtime
 from cosim.contract.errors import CosimError, Problem, ScenarioError
-from cosim.plan.catalogue import signals_of
-from cosim.plan.compile import compile_plan
-from cosim.plan.plan import Plan
 from cosim.results.session import build_adapters
 from cosim.scenario.load import load
+from cosim.scenario.plan.catalogue import signals_of
+from cosim.scenario.plan.compile import compile_plan
+from cosim.scenario.plan.plan import Plan
 from cosim.schedulers.state import KEEP, Decision, Ended, State, decides
 
 KEYS = {"continuum": "scheduler", "interval": "policy"}  # adapter -> the key of its block that names who decides

@@ -19,14 +19,14 @@ from cosim.bus.runtime import Runtime
 from cosim.contract.entities import Event
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.seeds import stream
+from cosim.engine.interval.layout import PAIR, WAITING, Floats, IntervalState
+from cosim.engine.interval.simulator import Interval
 from cosim.envs.batch import END, LOOK, STEP, advance
 from cosim.envs.session import asking
 from cosim.envs.spaces import ANSWERS, MOST, Observation, observation_space, observe, sizes, whole
-from cosim.peers.interval.layout import PAIR, WAITING, Floats, IntervalState
-from cosim.peers.interval.simulator import Interval
-from cosim.plan.catalogue import signals_of
-from cosim.plan.plan import Plan
 from cosim.results.session import build_adapters
+from cosim.scenario.plan.catalogue import signals_of
+from cosim.scenario.plan.plan import Plan
 from cosim.schedulers.models import interval_reach, interval_state
 
 _MODEL = "interval"  # the adapter that runs in batches

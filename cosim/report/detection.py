@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cosim.detect import ColumnContrast, Detector, Verdict
+from cosim.learn.detect import ColumnContrast, Detector, Verdict
 from cosim.report.charts import bars
 from cosim.report.page import render, save
 from cosim.report.svg import Chart

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 
-from cosim.children import end_with
 from cosim.contract.adapter import AdapterKind
+from cosim.contract.children import end_with
 from cosim.contract.registry import adapter_kind
 
 log = logging.getLogger("cosim.run")

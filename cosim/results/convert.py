@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cosim.contract.errors import RunError
-from cosim.plan.compact import expanded
 from cosim.results.arrays import numbers, taken, texts, values_of
 from cosim.results.events import JOURNAL, events_table, nodes_table
 from cosim.results.folder import DamagedError, RunFolder, digests, outside
 from cosim.results.identity import SlotHolder, members_from
 from cosim.results.stream import SUFFIX, Spec, unpack_runs
+from cosim.scenario.plan.compact import expanded
 
 GROUP_ROWS = 2**19  # rows per row group: what conversion holds in memory at a time
 MEMBERS = "members.jsonl"

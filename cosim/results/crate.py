@@ -30,7 +30,6 @@ from urllib.parse import unquote
 from cosim.contract.errors import ScenarioError, SetupError
 from cosim.contract.extras import how_to_install
 from cosim.contract.trust import path_in
-from cosim.plan.compile import compile_plan
 from cosim.results.compare import exact, run_folders_of
 from cosim.results.executor import Executor, Task
 from cosim.results.folder import ORIGIN, DamagedError, RunFolder
@@ -39,6 +38,7 @@ from cosim.scenario.gather import FILE
 from cosim.scenario.load import load
 from cosim.scenario.named import files_named, texts
 from cosim.scenario.parameters import filled
+from cosim.scenario.plan.compile import compile_plan
 from cosim.scenario.reading import read_text
 from cosim.scenario.tree import plain
 

@@ -12,10 +12,10 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from cosim.contract.entities import Event, Scene, SlotRange
-from cosim.plan.plan import Plan
 from cosim.results.arrays import table
 from cosim.results.folder import DamagedError
 from cosim.results.identity import SlotHolder
+from cosim.scenario.plan.plan import Plan
 
 JOURNAL = "events.jsonl"  # while running; events.parquet afterwards
 

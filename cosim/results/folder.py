@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cosim.contract.errors import RunError, SetupError
-from cosim.plan.plan import Plan
 from cosim.results.provenance import git_state, host_facts, versions
+from cosim.scenario.plan.plan import Plan
 
 FORMAT = 1
 Status = Literal["running", "complete", "partial"]

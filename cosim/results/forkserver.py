@@ -24,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from cosim.children import end_with
+from cosim.contract.children import end_with
 from cosim.results.executor import Task, log_of
 from cosim.results.single import carry_out
 
@@ -167,8 +167,8 @@ def warm(task: Task) -> bool:
         import cosim.results.load
         import cosim.results.session
         from cosim.contract.registry import adapter_kind
-        from cosim.plan.compile import compile_plan
         from cosim.scenario.load import load
+        from cosim.scenario.plan.compile import compile_plan
 
         with suppress(ImportError):
             importlib.import_module("pandas")  # Arrow imports it at its first computation, where it is installed
@@ -197,7 +197,7 @@ def load_machine_code() -> int:
         return 0
     loaded = 0
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] not in ("cosim", "adapters"):
+        if name.partition(".")[0] != "cosim":
             continue
         for function in list(vars(module).values()):
             if not isinstance(function, numba.Dispatcher) or function.signatures:

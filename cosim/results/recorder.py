@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from cosim.contract.errors import AdapterError, RunError
 from cosim.contract.frame import Array, Frame
 from cosim.contract.signals import Signal
-from cosim.plan.plan import Plan, Recording
 from cosim.results.convert import MEMBERS, convert_run, disk_error, signals_entry
 from cosim.results.events import JOURNAL, EventLog
 from cosim.results.folder import RunFolder, Status, digests
 from cosim.results.identity import Identities
 from cosim.results.stream import DIRECT_BYTES, SUFFIX, Spec, Stream, Writer, open_file
 from cosim.results.summary import Summary
+from cosim.scenario.plan.plan import Plan, Recording
 
 _FLUSH = 2.0  # s of wall clock that a killed run may lose at most
 

@@ -22,13 +22,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cosim.contract.errors import RunError, SetupError
-from cosim.plan.compile import compile_plan
-from cosim.plan.plan import Plan
 from cosim.results.arrays import texts
 from cosim.results.convert import groups, read_members, read_plan, read_stream, stream_files, survey, target
 from cosim.results.folder import ORIGIN, RunFolder
 from cosim.results.recorder import describe
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
+from cosim.scenario.plan.plan import Plan
 
 ASIDE = ".before"  # in a run's folder: what the killed run had left, while it is made again
 

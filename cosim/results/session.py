@@ -27,9 +27,6 @@ from cosim.contract.adapter import Adapter, services_in
 from cosim.contract.errors import AdapterError, CosimError, RunError, ScenarioError, SetupError, foreign, told
 from cosim.contract.frame import Frame
 from cosim.contract.registry import adapter_kind
-from cosim.plan.catalogue import signals_of
-from cosim.plan.compile import plan_of
-from cosim.plan.plan import AdapterPlan, Plan
 from cosim.results.compiled import compile_first
 from cosim.results.ending import Interrupts, report_first, stop_on_signals
 from cosim.results.folder import RunFolder, Status, outside
@@ -39,6 +36,9 @@ from cosim.results.observed import LOOPBACK, controlled, state_of
 from cosim.results.observed import publisher as _publisher
 from cosim.results.recorder import Recorder
 from cosim.results.resume import Interrupted, set_aside, settle
+from cosim.scenario.plan.catalogue import signals_of
+from cosim.scenario.plan.compile import plan_of
+from cosim.scenario.plan.plan import AdapterPlan, Plan
 
 log = logging.getLogger("cosim.run")
 
@@ -224,13 +224,13 @@ def _launcher(plan: Plan, say: Callable[[str], None]) -> Callable[[Path], Abstra
     nowhere, before anything is made.
     """
     if plan.scene.real == "containers":
-        from cosim.launch.require import require_containers
+        from cosim.testbed.launch.require import require_containers
 
         require_containers(plan, os.environ)
     if plan.scene.real != "netns":
         return None
-    from cosim.launch.carrier import carrier  # most runs have no real nodes and need not load what starts them
-    from cosim.launch.netns import netns_nodes, require_namespaces
+    from cosim.testbed.launch.carrier import carrier  # most runs have no real nodes and need not load what starts them
+    from cosim.testbed.launch.netns import netns_nodes, require_namespaces
 
     require_namespaces(plan.scene)
     carrying = carrier(plan, "netns")
@@ -380,11 +380,12 @@ def _log_into(path: Path) -> Iterator[None]:
     handler.setLevel(os.environ.get("COSIM_LOG", "INFO"))
     with ExitStack() as stack:
         stack.callback(handler.close)
-        for name, others in (("cosim", ()), ("adapters", (logging.lastResort,))):
+        aloud = (logging.lastResort,)
+        for name, handlers in (("cosim", (handler,)), ("cosim.adapters", aloud), ("cosim.extensions", aloud)):
             root = logging.getLogger(name)
             stack.callback(root.setLevel, root.level)
             root.setLevel(min(root.level or logging.INFO, logging.INFO))
-            for one in (handler, *others):
+            for one in handlers:
                 if one is not None:
                     root.addHandler(one)
                     stack.callback(root.removeHandler, one)

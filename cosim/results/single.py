@@ -11,15 +11,15 @@ from cosim.contract.errors import CosimError
 from cosim.results.executor import Task
 
 if TYPE_CHECKING:
-    from cosim.plan.plan import Plan
+    from cosim.scenario.plan.plan import Plan
 
 
 def carry_out(task: Task) -> dict[str, Any]:
     """Make the run of `task` in this process; its status, folder (relative to the base), error and figures."""
-    from cosim.launch.require import has_containers
-    from cosim.plan.compile import compile_plan
     from cosim.results.session import run_plan
     from cosim.scenario.load import load
+    from cosim.scenario.plan.compile import compile_plan
+    from cosim.testbed.launch.require import has_containers
 
     base = Path(task.base)
     try:
@@ -39,8 +39,8 @@ def carry_out(task: Task) -> dict[str, Any]:
 
 def _in_containers(plan: Plan, task: Task) -> dict[str, Any]:
     """The run of a task inside containers, for which the images are there already."""
-    from cosim.launch.contained import ended_by_signals, outcome
-    from cosim.launch.deployment import Deployment
+    from cosim.testbed.launch.contained import ended_by_signals, outcome
+    from cosim.testbed.launch.deployment import Deployment
 
     base, code = Path(task.base), None
     values = [value for value in task.overrides if not value.startswith("run.nodes=")]

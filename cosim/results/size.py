@@ -15,13 +15,13 @@ from typing import Any, Literal
 
 from cosim.contract.errors import Problem, RunError, ScenarioError, SetupError
 from cosim.contract.units import parse
-from cosim.plan.compile import compile_plan
 from cosim.results.executor import Executor, LocalExecutor
 from cosim.results.folder import write_json
 from cosim.results.smallest import Goal, Sample, Smallest, goals_in
 from cosim.results.student import interval
 from cosim.results.sweep import SweepFolder, run_sweep
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
 from cosim.scenario.sweep import Variant, values
 
 FORMAT = 1

@@ -28,7 +28,7 @@ from typing import Any
 from cosim.contract.errors import SetupError
 from cosim.contract.node_keys import Cell
 from cosim.contract.registry import adapter_kind
-from cosim.radio import nr
+from cosim.physics.radio import nr
 from cosim.results.load import Run, load
 
 Row = dict[str, Any]

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from cosim.contract.entities import Scene
 from cosim.contract.frame import Array, Frame
 from cosim.contract.signals import Column, Signal
-from cosim.plan.plan import Plan, Recording
 from cosim.results.identity import Identities
 from cosim.results.stream import SUFFIX, Spec, Stream
+from cosim.scenario.plan.plan import Plan, Recording
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

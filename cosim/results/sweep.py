@@ -31,13 +31,13 @@ from typing import Any, Literal
 
 from cosim import version
 from cosim.contract.errors import RunError, SetupError
-from cosim.plan.compile import compile_plan
-from cosim.plan.plan import Plan
 from cosim.results.compiled import compile_first
 from cosim.results.executor import Executor, JobResult, Task
 from cosim.results.folder import RunFolder, write_json
 from cosim.scenario.load import load
 from cosim.scenario.named import files_named, texts
+from cosim.scenario.plan.compile import compile_plan
+from cosim.scenario.plan.plan import Plan
 from cosim.scenario.sweep import Variant
 
 log = logging.getLogger("cosim.sweep")

@@ -24,7 +24,7 @@ A scheduler is a function of three arguments that answers with the number of a h
                     best = i
         return best
 
-- `request` (`cosim.continuum.schedulers.Request`): the task and its device: time, device, serving,
+- `request` (`cosim.engine.continuum.schedulers.Request`): the task and its device: time, device, serving,
   workload, input (B), output (B), work (cycles), deadline (s), own_speed, own_tasks, chance, turn,
   threshold, stage, operations (FLOP on an accelerator), memory and storage (B at its host). Of a
   stage whose data is at a host, `serving` is that host.
@@ -59,13 +59,13 @@ if TYPE_CHECKING:
 
 from cosim.contract.errors import told
 from cosim.contract.functions import function
-from cosim.schedulers.catalogue import CATALOGUE
+from cosim.extensions.metanet.catalogue import CATALOGUE
 
 GROUP = "cosim.schedulers"
 
 Choose = Callable[[Any, Any, Any], int]  # (Request, Reach, Hosts) -> host; see above
 
-# Compiled into the continuum, in the order of cosim.continuum.schedulers.ORDER.
+# Compiled into the continuum, in the order of cosim.engine.continuum.schedulers.ORDER.
 BUILTIN: dict[str, str] = {
     "nearest": "the host at the serving cell, else the one with the fastest path",
     "least-loaded": "the host in reach with the fewest tasks per cores x clock",
@@ -92,7 +92,7 @@ POLICIES: dict[str, tuple[str, frozenset[str], str]] = {
         "cosim.schedulers.policies:Bandit", frozenset(("task",)), "least confidence bound of seconds per cycle, learned"
     ),
     "mail-mmsg": (
-        "cosim.schedulers.mail.decide:MailMmsg", frozenset(("task",)),
+        "cosim.extensions.mail_mmsg.decide:MailMmsg", frozenset(("task",)),
         "hosts ranked by weights that were learned in a platform learned from a log",
     ),
     "game": ("cosim.schedulers.policies:Game", frozenset(("task",)), "each device's share for the cloud by a game"),
@@ -101,7 +101,7 @@ POLICIES: dict[str, tuple[str, frozenset[str], str]] = {
         "the best of thousands of candidates, tried one interval ahead",
     ),
     "rollout": (
-        "cosim.schedulers.rollout:Rollout", frozenset(("interval",)),
+        "cosim.extensions.metanet.rollout:Rollout", frozenset(("interval",)),
         "the best decision of MetaNet's seven policies, tried one interval ahead",
     ),
     **{name: (where, frozenset(("interval",)), text) for name, (where, text) in CATALOGUE.items()},

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.continuum.layout import RUN, UP
-from cosim.continuum.stepping import Decisions
-from cosim.continuum.stepping import View as StepView
 from cosim.contract.records import Records
-from cosim.peers.interval.simulator import Interval, IntervalView
+from cosim.engine.continuum.layout import RUN, UP
+from cosim.engine.continuum.stepping import Decisions
+from cosim.engine.continuum.stepping import View as StepView
+from cosim.engine.interval.simulator import Interval, IntervalView
 from cosim.schedulers.state import (
     CLOUD,
     EDGE,

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.peers.offloading import fuzzy as rules
+from cosim.schedulers import fuzzy as rules
 from cosim.schedulers.state import CLOUD, EDGE, GRAPH, KEEP, REFERENCE, Ended, Floats, State, decides
 
 Ints = NDArray[np.int64]

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.schedulers import scheduler
-from cosim.schedulers.catalogue.objective import WEIGHT, Scale, costs, powers
-from cosim.schedulers.catalogue.placing import decided, full, packed, settle, spread, stay, there
+from cosim.schedulers.objective import WEIGHT, Scale, costs, powers
+from cosim.schedulers.placing import decided, full, packed, settle, spread, stay, there
 from cosim.schedulers.policies import edf
 from cosim.schedulers.state import KEEP, Floats, State, decides
 

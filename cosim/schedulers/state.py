@@ -90,7 +90,7 @@ class State(NamedTuple):
     hosts: Records  # (H,) HOST
     tasks: Records  # (T,) TASK
     reach: Floats  # (T, H) s that a reference transfer (100 kB) takes from the task's data to the host, inf: no way
-    branch: Callable[..., Records] | None = None  # see `cosim.peers.interval.Interval.branch`; None: it cannot
+    branch: Callable[..., Records] | None = None  # see `cosim.engine.interval.Interval.branch`; None: it cannot
 
     def seconds(self) -> Floats:
         """(T, H) s that each task would take on each host as things are: transfer, then an equal part of the cores.

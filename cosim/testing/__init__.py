@@ -15,7 +15,7 @@ it holds the adapter to:
   optional inputs may be absent, and the same seed gives the same bits unless the adapter's origin
   says that its numbers are not simulated.
 
-From a shell: `python -m cosim.testing adapters.radio`, or the package of an adapter of your own.
+From a shell: `python -m cosim.testing cosim.adapters.radio`, or the package of an adapter of your own.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def _check_ports(kind: AdapterKind, config: BaseModel, faults: list[str]) -> Por
 def main(arguments: Sequence[str]) -> int:
     """Check the adapters that the given packages export; print every fault."""
     if not arguments:
-        sys.stderr.write("usage: python -m cosim.testing PACKAGE...   for example adapters.radio\n")
+        sys.stderr.write("usage: python -m cosim.testing PACKAGE...   for example cosim.adapters.radio\n")
         return 2
     faulty = False
     for package in arguments:

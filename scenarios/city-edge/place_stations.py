@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import sumolib
 
-from adapters.sumo.demand import largest_component, read_roads
-from adapters.sumo.install import package_file
+from cosim.adapters.sumo.demand import largest_component, read_roads
+from cosim.adapters.sumo.install import package_file
 
 STATIONS, RADIUS, SPACING = 24, 210.0, 20.0  # m
 

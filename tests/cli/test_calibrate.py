@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cosim.cli.main import app
-from cosim.plan.compile import compile_plan
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
 
 pytest.importorskip("scipy")
 

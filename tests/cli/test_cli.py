@@ -357,6 +357,8 @@ def test_the_wheel_has_the_gallery_and_machine_code(tmp_path):
     subprocess.run([*build, "--wheel-dir", str(tmp_path), str(copy)], check=True, capture_output=True, timeout=600)
     (wheel,) = tmp_path.glob("*.whl")
     shutil.unpack_archive(wheel, tmp_path / "installed", "zip")
+    # Another package may be called `adapters`: nothing of ours is imported from outside `cosim`.
+    assert {path.name.partition("-")[0] for path in (tmp_path / "installed").iterdir()} == {"cosim", "continuum_cosim"}
     empty = tmp_path / "empty"
     empty.mkdir()
     env = {**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "COSIM_CACHE": str(tmp_path / "cache")}
@@ -377,7 +379,7 @@ def test_the_wheel_has_the_gallery_and_machine_code(tmp_path):
     laid_out = [
         sys.executable,
         "-c",
-        "from cosim.launch import sources as s; from pathlib import Path; s.lay_out(Path('context'))",
+        "from cosim.testbed.launch import sources as s; from pathlib import Path; s.lay_out(Path('context'))",
     ]
     subprocess.run(laid_out, cwd=empty, env=env, check=True, timeout=60)
     for dockerfile in (empty / "context/containers").glob("*/Dockerfile"):

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from adapters.continuum import ADAPTER
+from cosim.adapters.continuum import ADAPTER
 from cosim.cli.main import app
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.errors import ScenarioError
-from cosim.importing.tasks import read, read_tasks
-from cosim.importing.write import write_scenario
-from cosim.plan.compile import compile_plan
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
+from cosim.sources.importing.tasks import read, read_tasks
+from cosim.sources.importing.write import write_scenario
 
 CLOCK = 2.6e9
 REQUESTS = Path(__file__).parents[3] / "shared" / "data" / "cloud_traces" / "azure_llm_2023" / "code.csv.gz"

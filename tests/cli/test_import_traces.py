@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from cosim.cli.main import app
 from cosim.contract.errors import ScenarioError
-from cosim.importing.traces import read
-from cosim.importing.write import write_scenario
-from cosim.plan.compile import compile_plan
 from cosim.scenario.load import load
-from cosim.traces.bitbrains import RAW
+from cosim.scenario.plan.compile import compile_plan
+from cosim.sources.importing.traces import read
+from cosim.sources.importing.write import write_scenario
+from cosim.sources.traces.bitbrains import RAW
 
 GOOGLE = "0,300000000,3,1,5,0.2,0.1,0.1,0,0,0.1,0,0,0.4,0,1,1,1,0,\n"
 FILES = {

@@ -23,8 +23,8 @@ from typer.testing import CliRunner
 
 from cosim.cli import view
 from cosim.cli.main import app
+from cosim.report.web import finished, serve
 from cosim.results.folder import RunFolder
-from cosim.web import finished, serve
 from tests.unit.results import synthetic
 
 ROOT = Path(__file__).resolve().parents[2]

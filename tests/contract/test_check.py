@@ -13,8 +13,8 @@ import pytest
 
 from cosim.contract.errors import CosimError, RunError, ScenarioError
 from cosim.contract.frame import Frame
-from cosim.plan.compile import plan_of
 from cosim.results.session import run_plan
+from cosim.scenario.plan.compile import plan_of
 from tests.contract.mutated import ROOT, SCENARIOS, mutant
 
 pytestmark = pytest.mark.xdist_group("kernels")  # after an edit these compile for a minute: one worker does it

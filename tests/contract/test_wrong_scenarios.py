@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cosim.contract.errors import ScenarioError
-from cosim.plan.compile import plan_of
+from cosim.scenario.plan.compile import plan_of
 from tests.contract.mutated import ROOT
 
 CENTRE, CLUSTER, VEHICLE = "adapters.datacentre", "adapters.cluster", "adapters.vehicle"

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from cosim.emulation import netns, probe, tc
-from cosim.emulation.client import Client
-from cosim.emulation.state import DOWN, LinkState
-from cosim.launch.bridges import wire
-from cosim.launch.programs import Program, interface
-from tests.unit.emulation.conftest import until
+from cosim.testbed.emulation import netns, probe, tc
+from cosim.testbed.emulation.client import Client
+from cosim.testbed.emulation.state import DOWN, LinkState
+from cosim.testbed.launch.bridges import wire
+from cosim.testbed.launch.programs import Program, interface
+from tests.unit.testbed.emulation.conftest import until
 
 pytestmark = pytest.mark.netns
 
@@ -51,14 +51,14 @@ def serving(spaces, tmp_path, options, kernel, **more):
     command = [*options, f"--sidecars={tmp_path / 's'}"]
     command += [f"--commands=ipc://{tmp_path}/c", f"--reports=ipc://{tmp_path}/r"]
     own = {**os.environ, "PYTHONPATH": str(ROOT)}
-    program = [sys.executable, "-m", "cosim.emulation.service"]
+    program = [sys.executable, "-m", "cosim.testbed.emulation.service"]
     service = subprocess.Popen([*program, *command], stdout=subprocess.PIPE, env=own)
     said = json.loads(service.stdout.readline())
     for node in NODES:
         given = {"COSIM_NODE": node.node, "COSIM_SOCKET": str(tmp_path / "s"), "COSIM_KERNEL": kernel, **more}
         given["COSIM_INTERFACES"] = " ".join(i.text for i in node.interfaces)
         given["COSIM_NEIGHBOURS"] = " ".join(f"{i.address},{i.mac}" for other in NODES for i in other.interfaces)
-        spaces.start(node.node, [sys.executable, "-m", "cosim.emulation.sidecar"], env={**own, **given})
+        spaces.start(node.node, [sys.executable, "-m", "cosim.testbed.emulation.sidecar"], env={**own, **given})
     with Client(said["commands"], said["reports"]) as made:
         made.await_ports({(node.node, i.name) for node in NODES for i in node.interfaces})
         yield made

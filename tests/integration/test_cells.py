@@ -8,16 +8,16 @@ import threading
 
 import pytest
 
-from adapters.network.routes import Routes
+from cosim.adapters.network.routes import Routes
 from cosim.contract.entities import Link, Node, Scene, SlotRange
 from cosim.contract.node_keys import Cell, Radio, Software
-from cosim.emulation import netns, probe
-from cosim.emulation.client import Client
-from cosim.emulation.state import DOWN, LinkState
-from cosim.launch.carrier import Carrier
-from cosim.launch.netns import netns_nodes
-from cosim.launch.programs import programs
-from tests.unit.emulation.conftest import until
+from cosim.testbed.emulation import netns, probe
+from cosim.testbed.emulation.client import Client
+from cosim.testbed.emulation.state import DOWN, LinkState
+from cosim.testbed.launch.carrier import Carrier
+from cosim.testbed.launch.netns import netns_nodes
+from cosim.testbed.launch.programs import programs
+from tests.unit.testbed.emulation.conftest import until
 
 pytestmark = pytest.mark.netns
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 import cosim
-from cosim.emulation import netns
-from cosim.launch.programs import interface
+from cosim.testbed.emulation import netns
+from cosim.testbed.launch.programs import interface
 from tests.real import convoy, follow
 from tests.real.convoy import NODES, cells, rows
 from tests.real.follow import ROOT

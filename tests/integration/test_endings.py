@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cosim.contract.errors import AdapterError, RunError, ScenarioError, SetupError
-from cosim.plan.compile import compile_plan
 from cosim.results.session import Driver, Outcome, run_plan
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
 from tests.integration import reactor
 
 psutil = pytest.importorskip("psutil")

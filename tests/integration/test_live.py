@@ -15,8 +15,8 @@ import pytest
 
 import cosim
 from cosim.contract.errors import CosimError
-from cosim.live import finding
 from cosim.talk import control, keys
+from cosim.testbed.live import finding
 
 pytest.importorskip("pandas")
 

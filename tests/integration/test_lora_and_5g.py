@@ -10,9 +10,9 @@ import pytest
 
 from cosim.contract.errors import ScenarioError
 from cosim.contract.registry import adapter_kind
-from cosim.plan.compile import plan_of
-from cosim.plan.store import plan_from_text, plan_to_text
 from cosim.results.session import run
+from cosim.scenario.plan.compile import plan_of
+from cosim.scenario.plan.store import plan_from_text, plan_to_text
 from cosim.testing import check_adapter, find_faults
 
 SCENARIO = Path(__file__).parent / "lora_and_5g"

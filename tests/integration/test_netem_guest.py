@@ -19,7 +19,10 @@ import pytest
 HERE = Path(__file__).parent / "netem_guest"
 ROOT = Path(__file__).resolve().parents[2]
 KIT = Path(os.environ.get("COSIM_QEMU") or "/nonexistent")
-IMPORTS = "import sys, cosim.emulation.netns, cosim.emulation.tc, cosim.live.shaper; print(*sorted(sys.modules))"
+IMPORTS = (
+    "import sys, cosim.testbed.emulation.netns, cosim.testbed.emulation.tc, cosim.testbed.live.shaper; "
+    "print(*sorted(sys.modules))"
+)
 MSGPACK = Path(msgpack.__file__).parent
 
 pytestmark = [

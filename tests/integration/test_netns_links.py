@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from cosim.contract.errors import SetupError
-from cosim.emulation import compiled, handover, netns, probe, taps
-from cosim.emulation.client import Client
-from cosim.emulation.engine import EngineBackend
-from cosim.emulation.state import DOWN, LinkState
-from cosim.emulation.taps import Tap
+from cosim.testbed.emulation import compiled, handover, netns, probe, taps
+from cosim.testbed.emulation.client import Client
+from cosim.testbed.emulation.engine import EngineBackend
+from cosim.testbed.emulation.state import DOWN, LinkState
+from cosim.testbed.emulation.taps import Tap
 
 pytestmark = pytest.mark.netns
 
@@ -168,7 +168,7 @@ def test_a_dead_node_does_not_answer(backend, spaces):
 
 @contextlib.contextmanager
 def sidecar(spaces, node, path):
-    command = [sys.executable, "-m", "cosim.emulation.sidecar", "--node", node, "--socket", str(path)]
+    command = [sys.executable, "-m", "cosim.testbed.emulation.sidecar", "--node", node, "--socket", str(path)]
     command += ["--interface", f"wlan0,{MACS[node]},{ADDRESSES[node]}/24"]
     for other in ADDRESSES:
         command += ["--neighbour", f"{ADDRESSES[other]},{MACS[other]}"]
@@ -211,7 +211,7 @@ def test_a_service_without_rights_heals_after_each_kill(spaces, tmp_path):
 
     def service():
         command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
-        command += [sys.executable, "-m", "cosim.emulation.service", "--backend", "linkd-python"]
+        command += [sys.executable, "-m", "cosim.testbed.emulation.service", "--backend", "linkd-python"]
         command += ["--sidecars", str(path), "--commands", addresses[0], "--reports", addresses[1]]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
         said = json.loads(process.stdout.readline())
@@ -255,7 +255,7 @@ def test_the_probe_measures_what_was_asked_for(backend, spaces):
     attach(backend, spaces)
     backend.links(mesh(FREE))
     backend.links({("a", "b", "wlan0"): LinkState(5e6, 0.020, 0.0, 0.05)})
-    spaces.start("b", [sys.executable, "-m", "cosim.emulation.probe", "answer"])
+    spaces.start("b", [sys.executable, "-m", "cosim.testbed.emulation.probe", "answer"])
     with netns.inside(netns.FOLDER / spaces._names["a"], probe.opened) as asking:
         to = (ADDRESSES["b"], probe.PORT)
         until(lambda: probe.delay(asking, to, 1, 0.01).received)
@@ -270,7 +270,7 @@ def test_the_probe_measures_what_was_asked_for(backend, spaces):
 
 def test_leftovers_of_dead_runs_are_listed_and_deleted():
     program = (
-        "import os; from cosim.emulation import netns\n"
+        "import os; from cosim.testbed.emulation import netns\n"
         "print(netns.Namespaces().create('x').name, flush=True); os._exit(0)"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from adapters.ns3.build import engine, wheel
-from adapters.ns3.radio import RadioParameters, live
 from benchmarks import ns3_range
+from cosim.adapters.ns3.build import engine, wheel
+from cosim.adapters.ns3.radio import RadioParameters, live
 from cosim.contract.errors import ScenarioError, SetupError
-from cosim.emulation import netns, taps
-from cosim.emulation.client import Client
-from cosim.emulation.engine import EngineBackend
-from cosim.emulation.protocol import send_attach
-from cosim.emulation.taps import Tap
+from cosim.testbed.emulation import netns, taps
+from cosim.testbed.emulation.client import Client
+from cosim.testbed.emulation.engine import EngineBackend
+from cosim.testbed.emulation.protocol import send_attach
+from cosim.testbed.emulation.taps import Tap
 
 ready = pytest.mark.ns3
 privileged = pytest.mark.netns
@@ -297,7 +297,15 @@ def test_throughput_against_distance_is_as_measured_before():
 @privileged
 def test_through_the_network_service_and_its_sidecars(nodes, tmp_path):
     anywhere = "tcp://127.0.0.1:*"
-    command = [sys.executable, "-m", "cosim.emulation.service", "--engine", str(engine()), "--commands", anywhere]
+    command = [
+        sys.executable,
+        "-m",
+        "cosim.testbed.emulation.service",
+        "--engine",
+        str(engine()),
+        "--commands",
+        anywhere,
+    ]
     command += ["--reports", anywhere, "--sidecars", str(tmp_path / "links.sock")]
     service = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert service.stdout
@@ -305,7 +313,15 @@ def test_through_the_network_service_and_its_sidecars(nodes, tmp_path):
         told = json.loads(service.stdout.readline())
         for node in ("a", "b"):
             interface = f"wlan0,{MACS[node]},{ADDRESSES[node]}/24"
-            sidecar = [sys.executable, "-m", "cosim.emulation.sidecar", "--node", node, "--interface", interface]
+            sidecar = [
+                sys.executable,
+                "-m",
+                "cosim.testbed.emulation.sidecar",
+                "--node",
+                node,
+                "--interface",
+                interface,
+            ]
             sidecar += ["--socket", str(tmp_path / "links.sock")]
             nodes.spaces.start(node, sidecar, stderr=subprocess.DEVNULL, env=dict(os.environ))
         with Client(told["commands"], told["reports"]) as client:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from adapters.ns3.radio import RadioParameters
-from adapters.ns3.stepped import Stepped
+from cosim.adapters.ns3.radio import RadioParameters
+from cosim.adapters.ns3.stepped import Stepped
 from cosim.contract.errors import RunError, ScenarioError
 
 ready = pytest.mark.ns3

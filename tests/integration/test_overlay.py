@@ -9,12 +9,12 @@ import os
 import pytest
 
 from cosim.contract.errors import RunError
-from cosim.emulation import netns, overlay, tc
-from cosim.emulation.overlay import Overlay
-from cosim.emulation.state import DOWN, LinkState
-from cosim.emulation.taps import Tap
+from cosim.testbed.emulation import netns, overlay, tc
+from cosim.testbed.emulation.overlay import Overlay
+from cosim.testbed.emulation.state import DOWN, LinkState
+from cosim.testbed.emulation.taps import Tap
 from tests.integration.test_carriers import NODES, answers, serving
-from tests.unit.emulation.conftest import mac, until
+from tests.unit.testbed.emulation.conftest import mac, until
 
 pytestmark = [
     pytest.mark.netns,

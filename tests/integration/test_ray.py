@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cosim.contract.errors import SetupError
-from cosim.dataset import Recipe, build
+from cosim.learn.dataset import Recipe, build
 from cosim.results.cluster import RayExecutor, pack, unpack
 from cosim.results.compare import exact
 from cosim.results.executor import LocalExecutor

@@ -15,12 +15,12 @@ import pytest
 
 import cosim
 from cosim.contract.errors import RunError, SetupError
-from cosim.plan.compile import compile_plan
 from cosim.results.compare import exact
 from cosim.results.folder import RunFolder
 from cosim.results.resume import ASIDE, interrupted
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO, SETTINGS = ROOT / "scenarios/hello", ["run.duration=20 s"]

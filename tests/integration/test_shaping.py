@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from cosim.contract.errors import CosimError, SetupError
-from cosim.emulation import netns
-from cosim.emulation.tc import probe_netem
-from cosim.live import finding, shaper
-from cosim.live.shaper import KernelShaper
-from cosim.live.shaping import Impairment, Keeper
 from cosim.talk import control, keys
+from cosim.testbed.emulation import netns
+from cosim.testbed.emulation.tc import probe_netem
+from cosim.testbed.live import finding, shaper
+from cosim.testbed.live.shaper import KernelShaper
+from cosim.testbed.live.shaping import Impairment, Keeper
 from tests.integration.test_live import PATIENCE, eventually
 
 pytestmark = pytest.mark.netns
@@ -246,7 +246,7 @@ def test_what_a_killed_agent_has_left_is_taken_away(world):
     os.killpg(agent.pid, signal.SIGKILL)
     agent.wait()
     assert "htb 5e1:" in world.queues()
-    clear = [sys.executable, "-m", "cosim.live.shaper", "veth0"]
+    clear = [sys.executable, "-m", "cosim.testbed.live.shaper", "veth0"]
     done = world.spaces.start("here", clear, env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert done.wait(PATIENCE) == 0
     assert world.queues() == world.before

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ProtocolError, SetupError
-from cosim.emulation import netns
-from cosim.emulation.state import DOWN, TOLERANCE, LinkState
-from cosim.emulation.tc import TcBackend, probe_netem
+from cosim.testbed.emulation import netns
+from cosim.testbed.emulation.state import DOWN, TOLERANCE, LinkState
+from cosim.testbed.emulation.tc import TcBackend, probe_netem
 
 pytestmark = pytest.mark.netns
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from cosim.emulation import probe, tc
-from cosim.emulation.state import DOWN, LinkState
-from cosim.launch.carrier import Carrier
+from cosim.testbed.emulation import probe, tc
+from cosim.testbed.emulation.state import DOWN, LinkState
+from cosim.testbed.launch.carrier import Carrier
 from tests.integration import test_cells
 from tests.integration.test_cells import ADDRESS, answered, both
-from tests.unit.emulation.conftest import until
+from tests.unit.testbed.emulation.conftest import until
 
 pytestmark = test_cells.pytestmark
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cosim.emulation import netns, probe
-from cosim.emulation.client import Client
-from cosim.emulation.state import LinkState
-from cosim.launch.programs import interface
+from cosim.testbed.emulation import netns, probe
+from cosim.testbed.emulation.client import Client
+from cosim.testbed.emulation.state import LinkState
+from cosim.testbed.launch.programs import interface
 
 pytestmark = [pytest.mark.netns, pytest.mark.timeout(120)]
 
@@ -40,11 +40,14 @@ def machines(tmp_path):
         addresses = [f"--{what}=ipc://{tmp_path}/{what}" for what in ("commands", "reports")]
         service = spaces.start(
             "near",
-            [sys.executable, "-m", "cosim.emulation.service", "--sidecars", str(tmp_path / "near.sock"), *addresses],
+            [
+                sys.executable, "-m", "cosim.testbed.emulation.service", "--sidecars", str(tmp_path / "near.sock"),
+                *addresses,
+            ],
             stdout=subprocess.PIPE, env=own,
         )  # fmt: skip
         said = json.loads(service.stdout.readline())
-        words = [sys.executable, "-m", "cosim.emulation.trunk"]
+        words = [sys.executable, "-m", "cosim.testbed.emulation.trunk"]
         key = ["--key", str(tmp_path / "key")]
         spaces.start(
             "near",
@@ -62,7 +65,7 @@ def machines(tmp_path):
                 "COSIM_INTERFACES": card.text,
                 "COSIM_NEIGHBOURS": f"{other.address},{other.mac}",
             }
-            spaces.start(name, [sys.executable, "-m", "cosim.emulation.sidecar"], env={**own, **variables})
+            spaces.start(name, [sys.executable, "-m", "cosim.testbed.emulation.sidecar"], env={**own, **variables})
         try:
             yield spaces, said, {name: card.address for name, (card, _) in nodes.items()}
         finally:
@@ -79,7 +82,9 @@ def test_links_between_machines_are_as_they_were_asked_for(machines):
         (run,) = {path.name.split("-")[1] for path in netns.FOLDER.glob("cosim-*-far") if _ours(path.name)}
         asking = netns.inside(netns.FOLDER / f"cosim-{run}-a", probe.opened)
         try:
-            spaces.start("b", [sys.executable, "-m", "cosim.emulation.probe", "answer"], stderr=subprocess.DEVNULL)
+            spaces.start(
+                "b", [sys.executable, "-m", "cosim.testbed.emulation.probe", "answer"], stderr=subprocess.DEVNULL
+            )
             to = (addresses["b"], probe.PORT)
             for _ in range(100):
                 if probe.delay(asking, to, 1, 0.1).received:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cosim.launch.programs import UPLINKS_END
+from cosim.testbed.launch.programs import UPLINKS_END
 
 pytestmark = [pytest.mark.netns, pytest.mark.slow, pytest.mark.timeout(120)]
 

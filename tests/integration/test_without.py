@@ -28,7 +28,7 @@ def passes(python: Path, *words: str, skips: str = "") -> bool:
 @cache
 def texts() -> dict[str, str]:
     """Name of each module of tests -> its text."""
-    files = [path for top in ("adapters", "tests") for path in (ROOT / top).rglob("*.py")]
+    files = [path for top in ("adapters", "extensions", "tests") for path in (ROOT / top).rglob("*.py")]
     names = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in files if "tests" in path.parts}
     return {name: path.read_text("utf-8") for name, path in names.items()}
 
@@ -89,7 +89,7 @@ def test_nothing_needs_more_than_it_asks_for(tmp_path):
 
     So none fails for want of a package that it does not ask for, whatever else is missing.
     """
-    waiting: dict[frozenset[str], list[str]] = {frozenset(): ["tests", "adapters"]}
+    waiting: dict[frozenset[str], list[str]] = {frozenset(): ["tests", "adapters", "extensions"]}
     failed = []
     while waiting:
         there = min(waiting, key=len)

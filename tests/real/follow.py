@@ -68,7 +68,7 @@ class Real:
     """`cosim run --nodes netns` while it runs."""
 
     def __init__(self, process: subprocess.Popen[str], out: Path, said: Path) -> None:
-        from cosim.emulation.netns import run_of
+        from cosim.testbed.emulation.netns import run_of
 
         self.process, self._out, self._said = process, out, said
         self.run = run_of(process.pid)
@@ -90,13 +90,13 @@ class Real:
 
     def program(self, name: str) -> int:
         """The process of a program, named as `restart` of the launcher names it; 0 while there is none."""
-        from cosim.launch.cleanup import members
+        from cosim.testbed.launch.cleanup import members
 
         node = "" if name == "network" else name.removesuffix("-net")
-        module = {"network": "cosim.emulation.service", "edge": "cosim.inference.node"}.get(
+        module = {"network": "cosim.testbed.emulation.service", "edge": "cosim.testbed.inference.node"}.get(
             name, "cosim.autopilot.agent"
         )
-        module = "cosim.emulation.sidecar" if name.endswith("-net") else module
+        module = "cosim.testbed.emulation.sidecar" if name.endswith("-net") else module
         for number in members(self.run):
             with contextlib.suppress(psutil.Error):
                 process = psutil.Process(number)
@@ -118,7 +118,7 @@ class Real:
 
 def keepers(run: Real) -> list[int]:
     """The processes that wait for the end of a run."""
-    end = ["cosim.launch.cleanup", str(run.process.pid), run.run]
+    end = ["cosim.testbed.launch.cleanup", str(run.process.pid), run.run]
     return [p.pid for p in psutil.Process(run.process.pid).children() if p.cmdline()[-3:] == end]
 
 
@@ -226,8 +226,8 @@ def delivered(folder: Path, after: float = 0.0) -> dict[tuple[str, str], int]:
 
 def assert_nothing_left(run: str) -> None:
     """No process, namespace, interface or folder of a run."""
-    from cosim.emulation import netns
-    from cosim.launch.cleanup import members
+    from cosim.testbed.emulation import netns
+    from cosim.testbed.launch.cleanup import members
 
     def left() -> list[str]:
         folders = Path(os.environ.get("TMPDIR", "/tmp")).glob(f"cosim-{run}-*")

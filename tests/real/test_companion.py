@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import cosim
-from cosim.launch import cleanup as remains
 from cosim.results.ledgers import ledger_faults
+from cosim.testbed.launch import cleanup as remains
 from tests.real import follow
 from tests.real.follow import Real, real, until
 
@@ -121,7 +121,7 @@ def test_neither_death_of_agent_nor_of_autopilot_ends_the_flight_or_the_tasks(tm
     with real(scenario, tmp_path / "runs") as run:
         run.flying()
         until(lambda: list(run.folder.glob("frames/task/*")))
-        for deaths, module in enumerate(("cosim.live", "cosim.autopilot.agent", "cosim.autopilot.node")):
+        for deaths, module in enumerate(("cosim.testbed.live", "cosim.autopilot.agent", "cosim.autopilot.node")):
             killed = process(run, module)
             assert killed, f"there is no {module}"
             os.kill(killed, signal.SIGKILL)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from cosim.launch.compose import render
-from cosim.launch.deployment import Deployment
-from cosim.launch.held import place
-from cosim.plan.compile import compile_plan
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
+from cosim.testbed.launch.compose import render
+from cosim.testbed.launch.deployment import Deployment
+from cosim.testbed.launch.held import place
 from tests.real import compose, follow
 from tests.real.compose import docker
 from tests.real.follow import until

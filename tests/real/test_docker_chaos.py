@@ -16,14 +16,14 @@ import pytest
 import zmq
 
 import cosim
-from cosim.live.protocol import FROM_AGENT, FROM_GATEWAY, MAX_MESSAGE
 from cosim.results.ledgers import ledger_faults
 from cosim.talk import keys
 from cosim.talk.codec import Message
+from cosim.testbed.live.protocol import FROM_AGENT, FROM_GATEWAY, MAX_MESSAGE
 from tests.real import follow
 from tests.real.compose import Project, docker
 from tests.real.follow import until
-from tests.unit.live.pair import FACTS
+from tests.unit.testbed.live.pair import FACTS
 
 pytestmark = [
     pytest.mark.docker,
@@ -81,7 +81,7 @@ def test_a_namespace_outlives_its_sidecar_and_a_node_follows_a_new_one(tmp_path)
         project.up()
         project.flying()
         assert project.inside("uav-1", HEALTH) == "200"
-        project.kill("edge-net", "cosim.emulation.sidecar")
+        project.kill("edge-net", "cosim.testbed.emulation.sidecar")
         until(lambda: project("logs", "edge-net").count("handed over wlan0") == 2)
         until(lambda: project.inside("uav-1", HEALTH + " if 1 else 0") == "200")
         assert [project.state(name)["Restarts"] for name in ("edge-net", "edge")] == [0, 0]

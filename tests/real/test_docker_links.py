@@ -6,8 +6,8 @@ import platform
 
 import pytest
 
-from cosim.emulation.overlay import missing
-from cosim.emulation.tc import probe_netem
+from cosim.testbed.emulation.overlay import missing
+from cosim.testbed.emulation.tc import probe_netem
 from tests.real import follow
 from tests.real.compose import Project
 from tests.real.follow import until

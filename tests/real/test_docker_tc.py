@@ -12,8 +12,8 @@ import os
 import pytest
 
 import cosim
-from cosim.emulation.overlay import missing
-from cosim.emulation.tc import probe_netem
+from cosim.testbed.emulation.overlay import missing
+from cosim.testbed.emulation.tc import probe_netem
 from tests.real import follow
 from tests.real.compose import Project, docker
 from tests.real.follow import until
@@ -100,7 +100,7 @@ def test_whoever_is_started_again_is_told_everything(tmp_path):
         until(lambda: project("logs", "network").count("attached eth1 of a") == 2)
         until(lambda: reaches(project, "b", "a"))
         before = tunnel(project, "b")
-        project.kill("b-net", "cosim.emulation.sidecar")
+        project.kill("b-net", "cosim.testbed.emulation.sidecar")
         until(lambda: tunnel(project, "b").partition(":")[0] not in ("", before.partition(":")[0]))
         until(lambda: reaches(project, "c", "b") and reaches(project, "b", "a"))
         # Another address of the sidecar: a container that stands in between takes the old one.

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from cosim.emulation import netns
-from cosim.launch import cleanup as remains
+from cosim.testbed.emulation import netns
+from cosim.testbed.launch import cleanup as remains
 from tests.real import follow
 from tests.real.follow import PROGRAMS, ROOT, real, until
 

@@ -35,7 +35,7 @@ TINY = {
     "vector": ["--hosts", "6", "--environments", "2", "--intervals", "5", "--rounds", "1", "--compared", "2"],
     "cluster": ["--quick"],
     "doors": ["--connects", "50", "--seconds", "1"],
-    "mutants": ["--count", "1", "--of", "cosim/importing/mlsysops/apps.py"],
+    "mutants": ["--count", "1", "--of", "cosim/sources/importing/mlsysops/apps.py"],
     "links": ["--seconds", "0.1", "--rounds", "1", "--backend", "linkd-python"],
     "worlds": ["--scenarios", "edge-inference", "--seconds", "4"],
     "startup": ["--rounds", "0"],

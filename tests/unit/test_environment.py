@@ -15,7 +15,7 @@ OTHERS = {"COSIM_SWITCH_H"}  # a C header's guard
 
 def test_every_variable_that_the_product_names_is_in_the_table():
     found = set()
-    for folder, pattern in (("cosim", "*.py"), ("adapters", "*.py"), ("containers", "*")):
+    for folder, pattern in (("cosim", "*.py"), ("adapters", "*.py"), ("extensions", "*.py"), ("containers", "*")):
         for path in (ROOT / folder).rglob(pattern):
             if path.is_file() and "tests" not in path.parts and path.suffix != ".pyc":
                 found |= set(re.findall(r"\bCOSIM_[A-Z0-9_]+\b", path.read_text("utf-8", "replace")))

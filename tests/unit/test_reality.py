@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from adapters.vehicle.keys import Pack, Vehicle
+from cosim.adapters.vehicle.keys import Pack, Vehicle
 from cosim.contract.errors import ScenarioError
 from cosim.contract.node_keys import Live, Software
 from cosim.contract.signals import FAILSAFE, VEHICLE_MODE
-from cosim.plan.compile import compile_plan
+from cosim.physics.vehicles.layout import FAILSAFES, MODES
 from cosim.scenario.load import load
-from cosim.vehicles.layout import FAILSAFES, MODES
+from cosim.scenario.plan.compile import compile_plan
 
 TEXT = """
 apiVersion: cosim/v1

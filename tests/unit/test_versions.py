@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cosim import compiling
+from cosim.compiled import compiling
 from cosim.contract.versions import outside
 from tests.environments import PROJECT, ROOT, interpreter, package
 
@@ -21,8 +21,9 @@ DEV = PROJECT["optional-dependencies"]["dev"]
 TOOLS = [line for line in DEV if package(line) in ("pytest", "pytest-timeout", "hypothesis")]
 BUS = ("tests/unit/bus", "adapters/mosaik/tests")
 ENGINE = (
-    "tests/unit/test_compiling.py", "tests/unit/continuum/test_engine.py", "tests/unit/continuum/test_machines.py",
-    "tests/unit/continuum/test_batch.py", "tests/unit/contract", "tests/unit/results/test_recorder.py",
+    "tests/unit/compiled/test_compiling.py", "tests/unit/engine/continuum/test_engine.py",
+    "tests/unit/engine/continuum/test_machines.py", "tests/unit/engine/continuum/test_batch.py",
+    "tests/unit/contract", "tests/unit/results/test_recorder.py",
 )  # fmt: skip
 
 

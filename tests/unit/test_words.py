@@ -28,11 +28,12 @@ QUALIFIED = (
 def defined() -> dict[str, set[str]]:
     """Modules by the public classes that they define."""
     found: dict[str, set[str]] = {}
-    for package in ("cosim", "adapters"):
+    for package in ("cosim", "adapters", "extensions"):
         for path in sorted((ROOT / package).rglob("*.py")):
             if "tests" in path.parts:
                 continue
-            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            module = ".".join(parts if parts[0] == "cosim" else ("cosim", *parts))
             for name in PUBLIC.findall(path.read_text(encoding="utf-8")):
                 found.setdefault(name, set()).add(module)
     return found

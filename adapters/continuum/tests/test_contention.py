@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from adapters.continuum.tests.test_continuum_adapter import begin, run
-from adapters.continuum.tests.test_equipment import plan_of
+from cosim.adapters.continuum.tests.test_continuum_adapter import begin, run
+from cosim.adapters.continuum.tests.test_equipment import plan_of
 from cosim.contract.errors import ScenarioError
-from cosim.plan.store import plan_from_text, plan_to_text
+from cosim.scenario.plan.store import plan_from_text, plan_to_text
 
 TWINS = """\
 apiVersion: cosim/v1

@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from adapters.continuum import ADAPTER
-from adapters.continuum.config import ContinuumConfig
+from cosim.adapters.continuum import ADAPTER
+from cosim.adapters.continuum.config import ContinuumConfig
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Event, Fleet, Link, Node, Power, Scene, SlotRange, Workload
 from cosim.contract.errors import ScenarioError

@@ -5,17 +5,17 @@ import gzip
 import numpy as np
 import pytest
 
-from adapters.continuum import ADAPTER
-from adapters.continuum.books import HostLog
-from adapters.continuum.tests.test_equipment import SCENARIO as EQUIPMENT
+from cosim.adapters.continuum import ADAPTER
+from cosim.adapters.continuum.books import HostLog
+from cosim.adapters.continuum.tests.test_equipment import SCENARIO as EQUIPMENT
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.errors import ScenarioError
-from cosim.plan.compile import compile_plan
-from cosim.plan.show import describe
-from cosim.plan.store import plan_from_text, plan_to_text
 from cosim.report.trust import checks
 from cosim.results.ledgers import ledger_faults
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
+from cosim.scenario.plan.show import describe
+from cosim.scenario.plan.store import plan_from_text, plan_to_text
 
 HEAD = """\
 apiVersion: cosim/v1

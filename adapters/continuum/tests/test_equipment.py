@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from adapters.continuum import ADAPTER
-from adapters.continuum.config import ContinuumConfig
-from adapters.continuum.equipment import power_table
-from adapters.continuum.tests.test_continuum_adapter import CLOUD, EDGE, UAV, begin, link, load, run, scene
+from cosim.adapters.continuum import ADAPTER
+from cosim.adapters.continuum.config import ContinuumConfig
+from cosim.adapters.continuum.equipment import power_table
+from cosim.adapters.continuum.tests.test_continuum_adapter import CLOUD, EDGE, UAV, begin, link, load, run, scene
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Accelerator, Event, Power, PowerStates, Scaling, SlotRange
 from cosim.contract.errors import ScenarioError
@@ -18,10 +18,10 @@ from cosim.contract.frame import fault
 from cosim.contract.laws import Law
 from cosim.contract.node_keys import Battery, Cell, RadioEnergy
 from cosim.contract.signals import ACCELERATORS, CATALOGUE, MACHINE_STATE, TASK_STATUS
-from cosim.plan.compile import compile_plan
-from cosim.plan.show import describe
-from cosim.plan.store import plan_from_text, plan_to_text
 from cosim.scenario.load import load as load_file
+from cosim.scenario.plan.compile import compile_plan
+from cosim.scenario.plan.show import describe
+from cosim.scenario.plan.store import plan_from_text, plan_to_text
 from cosim.testing import check_adapter
 
 GPU = Accelerator("gpu", 2, 1e12, 10.0, 60.0, shared=False)

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 import cosim
-from adapters.continuum.config import FailureConfig
-from adapters.continuum.failures import Failures
+from cosim.adapters.continuum.config import FailureConfig
+from cosim.adapters.continuum.failures import Failures
 
 MTBF, REPAIR = 100.0, 25.0
 

@@ -7,13 +7,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from adapters.continuum.tests.test_continuum_adapter import CLOUD, EDGE, UAV, SlotRange, begin, load, run, scene, served
-from adapters.live.policy import HostPolicy
-from cosim.continuum.arrivals import Source, engine_seed
+from cosim.adapters.continuum.tests.test_continuum_adapter import (
+    CLOUD,
+    EDGE,
+    UAV,
+    SlotRange,
+    begin,
+    load,
+    run,
+    scene,
+    served,
+)
+from cosim.adapters.live.policy import HostPolicy
 from cosim.contract.adapter import Inputs
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame
 from cosim.contract.signals import TASK, TASK_STATUS
+from cosim.engine.continuum.arrivals import Source, engine_seed
 
 LOADS = (load(SlotRange(2)), load(SlotRange(2), name="track"))
 
@@ -33,7 +43,7 @@ def test_a_workload_that_is_not_there_is_named():
 SCHEDULERS = ["nearest", "least-loaded", "cloud", "random", "round-robin", "hybrid", "edf", "priority", "fuzzy"]
 
 
-@pytest.mark.parametrize("name", [*SCHEDULERS, "adapters.continuum.tests.test_leave:odd"])
+@pytest.mark.parametrize("name", [*SCHEDULERS, "cosim.adapters.continuum.tests.test_leave:odd"])
 def test_a_policy_outside_has_the_engines_answers(name):
     """One task at a time, so that hosts are idle in both: the same host for each."""
     other = replace(EDGE, id="edge-2", clock=1e9)

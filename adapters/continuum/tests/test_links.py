@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import cosim
-from cosim.plan.compile import plan_of
 from cosim.results.session import run_plan
+from cosim.scenario.plan.compile import plan_of
 
 TEXT = """
 apiVersion: cosim/v1

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adapters.continuum import ADAPTER
-from adapters.continuum.check import problems
-from adapters.continuum.config import ContinuumConfig
-from adapters.continuum.tests.test_continuum_adapter import BACKHAUL, CLOUD, EDGE, UAV, load, run, served
+from cosim.adapters.continuum import ADAPTER
+from cosim.adapters.continuum.check import problems
+from cosim.adapters.continuum.config import ContinuumConfig
+from cosim.adapters.continuum.tests.test_continuum_adapter import BACKHAUL, CLOUD, EDGE, UAV, load, run, served
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import OperatingPoint, Scaling, Scene, SlotRange
 from cosim.contract.laws import Law
@@ -271,9 +271,9 @@ def test_where_components_are_is_told_node_by_node(tmp_path):
 
 def test_tasks_of_real_nodes_are_placed_as_simulated_ones_are(tmp_path):
     """The host that live nodes are sent to is the agent's own answer, for the same task, network and hosts."""
-    from adapters.live.policy import HostPolicy
-    from cosim.continuum.arrivals import Task
+    from cosim.adapters.live.policy import HostPolicy
     from cosim.contract.frame import Frame
+    from cosim.engine.continuum.arrivals import Task
     from cosim.schedulers.models import PerTask
 
     adapter, *_ = simulated(tmp_path, "follow-load")
@@ -299,7 +299,7 @@ def test_tasks_of_real_nodes_are_placed_as_simulated_ones_are(tmp_path):
 
 
 def test_policies_see_how_tasks_of_real_nodes_end():
-    from adapters.continuum.monitor import PolicyMonitor
+    from cosim.adapters.continuum.monitor import PolicyMonitor
     from cosim.contract.frame import Frame
 
     none = {name: np.zeros(0) for name in ("ended", "created", "late")}

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from adapters.continuum.config import ContinuumConfig
-from adapters.continuum.tests.test_continuum_adapter import BACKHAUL, CLOUD, EDGE, UAV, begin, link, load, run
-from cosim.continuum.throughput import WAN_KBPS, WLAN_KBPS
+from cosim.adapters.continuum.config import ContinuumConfig
+from cosim.adapters.continuum.tests.test_continuum_adapter import BACKHAUL, CLOUD, EDGE, UAV, begin, link, load, run
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Event, Fleet, Link, Scene, SlotRange
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, SlotTable
 from cosim.contract.laws import Law
 from cosim.contract.signals import TASK_STATUS
+from cosim.engine.continuum.throughput import WAN_KBPS, WLAN_KBPS
 
 NEAR = replace(EDGE, position=(0.0, 0.0, 0.0))
 FAR = replace(EDGE, id="edge-2", position=(1000.0, 0.0, 0.0))

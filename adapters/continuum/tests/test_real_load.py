@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from adapters.continuum.tests.test_continuum_adapter import EDGE, SlotRange, begin, load, scene, served
+from cosim.adapters.continuum.tests.test_continuum_adapter import EDGE, SlotRange, begin, load, scene, served
 from cosim.contract.adapter import Inputs
 from cosim.contract.frame import Frame
 from cosim.contract.signals import NODE_METERS, RESOURCES

@@ -5,10 +5,10 @@ import logging
 import numpy as np
 import pytest
 
-from adapters.continuum.tests.test_continuum_adapter import CLOUD, EDGE, UAV, begin, link, load, scene
-from cosim.continuum import regions
+from cosim.adapters.continuum.tests.test_continuum_adapter import CLOUD, EDGE, UAV, begin, link, load, scene
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import SlotRange
+from cosim.engine.continuum import regions
 
 
 def world():

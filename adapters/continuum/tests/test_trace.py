@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from adapters.continuum import ADAPTER
-from adapters.continuum.config import ContinuumConfig, EventName
-from adapters.continuum.tests.test_continuum_adapter import CAR, CLOUD, EDGE, UAV, begin, cars, link, load, scene
+from cosim.adapters.continuum import ADAPTER
+from cosim.adapters.continuum.config import ContinuumConfig, EventName
+from cosim.adapters.continuum.tests.test_continuum_adapter import CAR, CLOUD, EDGE, UAV, begin, cars, link, load, scene
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Event, Fleet, Link, Power, PowerStates, SlotRange, Stage
 from cosim.contract.errors import ScenarioError

@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import cosim
-from adapters.detector import ADAPTER
+from cosim.adapters.detector import ADAPTER
 from cosim.contract.errors import ScenarioError
-from cosim.dataset import Recipe, build
-from cosim.dataset.leakage import feature_names, matrix, people, read
-from cosim.detect import Detector, judge
-from cosim.detect.network import LAGS, lagged, lagged_names
-from cosim.detect.train import fit, with_causes
+from cosim.learn.dataset import Recipe, build
+from cosim.learn.dataset.leakage import feature_names, matrix, people, read
+from cosim.learn.detect import Detector, judge
+from cosim.learn.detect.network import LAGS, lagged, lagged_names
+from cosim.learn.detect.train import fit, with_causes
 from cosim.testing import check_adapter
 
 pytest.importorskip("sklearn")
@@ -133,9 +133,9 @@ def test_keeps_the_contract():
 def test_a_rehearsal_leaves_nothing_to_compile(tmp_path):
     """Trees too, although the example is a linear model."""
     code = (
-        "import pathlib, cosim.compiling as compiling; compiling.PRECOMPILED = pathlib.Path('none brought'); "
-        "from adapters.detector import ADAPTER; from cosim.testing import rehearse; "
+        "import pathlib, cosim.compiled.compiling as compiling; compiling.PRECOMPILED = pathlib.Path('none brought'); "
+        "from cosim.adapters.detector import ADAPTER; from cosim.testing import rehearse; "
         "assert not ADAPTER.is_compiled(); rehearse(ADAPTER); assert ADAPTER.is_compiled(); "
-        "from cosim.detect.detector import grown; assert len(grown.signatures) == 1"
+        "from cosim.learn.detect.detector import grown; assert len(grown.signatures) == 1"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)})

@@ -12,9 +12,9 @@ import pytest
 fmpy = pytest.importorskip("fmpy")
 pytest.importorskip("pythonfmu3")
 
-from adapters.fmi.adapter import FmiAdapter  # noqa: E402
-from adapters.fmi.check import problems  # noqa: E402
-from adapters.fmi.config import FmiConfig  # noqa: E402
+from cosim.adapters.fmi.adapter import FmiAdapter  # noqa: E402
+from cosim.adapters.fmi.check import problems  # noqa: E402
+from cosim.adapters.fmi.config import FmiConfig  # noqa: E402
 from cosim.contract.adapter import Context, Inputs  # noqa: E402
 from cosim.contract.errors import AdapterError, ScenarioError  # noqa: E402
 from cosim.contract.frame import Frame  # noqa: E402

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from adapters.continuum.tests.specialities import SPECIAL
-from adapters.interval import ADAPTER
-from adapters.interval.config import POLICIES, IntervalConfig
+from cosim.adapters.continuum.tests.specialities import SPECIAL
+from cosim.adapters.interval import ADAPTER
+from cosim.adapters.interval.config import POLICIES, IntervalConfig
 from cosim.contract.adapter import AdapterConfig, Context, Inputs
 from cosim.contract.entities import Event, Fleet, Node, Power, Scene, SlotRange, Workload
 from cosim.contract.errors import ScenarioError
@@ -19,7 +19,7 @@ from cosim.contract.frame import Frame, fault
 from cosim.contract.laws import Law
 from cosim.contract.node_keys import Cost
 from cosim.contract.signals import CATALOGUE, TASK_STATUS
-from cosim.peers.interval import QUIRKS, layout
+from cosim.engine.interval import QUIRKS, layout
 from cosim.results.ledgers import ledger_faults
 
 EDGE = Node(

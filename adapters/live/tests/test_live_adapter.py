@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.live import ADAPTER
-from adapters.live.arrivals import Arrivals
-from adapters.live.books import LiveTaskAccounts
-from adapters.live.config import LiveConfig, OffloadBlock
-from adapters.live.readings import Readings
-from cosim.continuum.arrivals import Task
+from cosim.adapters.live import ADAPTER
+from cosim.adapters.live.arrivals import Arrivals
+from cosim.adapters.live.books import LiveTaskAccounts
+from cosim.adapters.live.config import LiveConfig, OffloadBlock
+from cosim.adapters.live.readings import Readings
 from cosim.contract.adapter import Context, Inputs, services_in
 from cosim.contract.entities import Geo, Node, Scene, SlotRange, Workload
 from cosim.contract.errors import RunError, ScenarioError
@@ -27,11 +26,12 @@ from cosim.contract.laws import Law
 from cosim.contract.node_keys import Live
 from cosim.contract.presence import Presence
 from cosim.contract.signals import MOBILITY, RESOURCES, TASK, TASK_STATUS
-from cosim.live import agent
-from cosim.live.lease import Lease, NodeSlot, Standing
-from cosim.live.task_queue import TaskResult
+from cosim.engine.continuum.arrivals import Task
 from cosim.results.ledgers import ledger_faults
 from cosim.talk import keys
+from cosim.testbed.live import agent
+from cosim.testbed.live.lease import Lease, NodeSlot, Standing
+from cosim.testbed.live.task_queue import TaskResult
 from tests.ports import free_port
 
 UAV = Node("uav", "uav", "device")

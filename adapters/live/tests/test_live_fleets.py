@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.live.adapter import LiveAdapter
-from adapters.live.arrivals import Arrivals
-from adapters.live.check import unsendable
-from adapters.live.choice import PORT, Choice
-from adapters.live.config import LiveConfig, OffloadBlock
-from adapters.live.tests.test_live_adapter import checked, context, workload
-from adapters.live.tests.test_live_real import CALLS, RUNS
-from cosim.continuum.arrivals import Source, Task, engine_seed
+from cosim.adapters.live.adapter import LiveAdapter
+from cosim.adapters.live.arrivals import Arrivals
+from cosim.adapters.live.check import unsendable
+from cosim.adapters.live.choice import PORT, Choice
+from cosim.adapters.live.config import LiveConfig, OffloadBlock
+from cosim.adapters.live.tests.test_live_adapter import checked, context, workload
+from cosim.adapters.live.tests.test_live_real import CALLS, RUNS
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Fleet, Link, Node, Scene, SlotRange, Stage
 from cosim.contract.errors import ScenarioError
@@ -25,10 +24,11 @@ from cosim.contract.frame import Frame
 from cosim.contract.laws import Law
 from cosim.contract.node_keys import Cell, Live, Radio
 from cosim.contract.slots import SlotBook
-from cosim.live.lease import Lease, NodeSlot
-from cosim.live.roster import Roster
-from cosim.live.task_queue import TaskResult
+from cosim.engine.continuum.arrivals import Source, Task, engine_seed
 from cosim.results.ledgers import ledger_faults
+from cosim.testbed.live.lease import Lease, NodeSlot
+from cosim.testbed.live.roster import Roster
+from cosim.testbed.live.task_queue import TaskResult
 
 RADIO, CELL = Radio(), Cell()
 LIVE = Live.si(lease=5.0, interval=0.1, wait=15.0)

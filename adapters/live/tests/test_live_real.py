@@ -14,27 +14,27 @@ pytest.importorskip("uvicorn")
 import uvicorn
 from pydantic import ValidationError
 
-from adapters.live import ADAPTER
-from adapters.live.check import unsendable
-from adapters.live.choice import PORT, Choice
-from adapters.live.config import LiveConfig, OffloadBlock
-from adapters.live.tests.test_live_adapter import checked, context, live, workload
+from cosim.adapters.live import ADAPTER
+from cosim.adapters.live.check import unsendable
+from cosim.adapters.live.choice import PORT, Choice
+from cosim.adapters.live.config import LiveConfig, OffloadBlock
+from cosim.adapters.live.tests.test_live_adapter import checked, context, live, workload
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Node, Scene, SlotRange
 from cosim.contract.errors import RunError, ScenarioError, SetupError
 from cosim.contract.laws import Law
 from cosim.contract.node_keys import Software, Wifi
 from cosim.contract.signals import TASK_STATUS
-from cosim.inference.kernels import Kernel
-from cosim.inference.service import application
-from cosim.inference.station import Station
-from cosim.launch.keys import PRIVATE, name_of, provide
-from cosim.live import agent
-from cosim.live.lease import Lease, NodeSlot
-from cosim.live.roster import Roster
-from cosim.live.task_queue import QueuedTask
 from cosim.results.ledgers import ledger_faults
 from cosim.talk import keys
+from cosim.testbed.inference.kernels import Kernel
+from cosim.testbed.inference.service import application
+from cosim.testbed.inference.station import Station
+from cosim.testbed.launch.keys import PRIVATE, name_of, provide
+from cosim.testbed.live import agent
+from cosim.testbed.live.lease import Lease, NodeSlot
+from cosim.testbed.live.roster import Roster
+from cosim.testbed.live.task_queue import QueuedTask
 
 WIFI = Wifi()
 RUNS = Software(image="vedgenode")
@@ -192,8 +192,10 @@ def test_the_service_of_a_node_does_the_work(tmp_path, gateway, service):
 
 def test_a_device_calls_the_host_and_the_host_times_it(tmp_path, gateway, service, monkeypatch):
     """Both ends of the call are on loopback here, in place of the emulated network."""
-    monkeypatch.setattr("adapters.live.choice.PORT", service)
-    monkeypatch.setattr("adapters.live.choice.programs", lambda scene: [_Program(node.id) for node in scene.nodes])
+    monkeypatch.setattr("cosim.adapters.live.choice.PORT", service)
+    monkeypatch.setattr(
+        "cosim.adapters.live.choice.programs", lambda scene: [_Program(node.id) for node in scene.nodes]
+    )
     gateway("edge", forward=f"http://127.0.0.1:{service}/run")
     gateway("uav", calls=("127.0.0.0/8",))
     load = workload(20.0, sources=(SlotRange(1),), output=Law("fixed", 400.0), deadline=0.02)

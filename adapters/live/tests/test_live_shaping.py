@@ -8,19 +8,19 @@ import time
 import numpy as np
 import pytest
 
-from adapters.live import ADAPTER
-from adapters.live.config import LiveConfig
-from adapters.live.shaping import Shaping
-from adapters.live.tests.test_live_adapter import PERIOD, agents, context  # noqa: F401 - a fixture
+from cosim.adapters.live import ADAPTER
+from cosim.adapters.live.config import LiveConfig
+from cosim.adapters.live.shaping import Shaping
+from cosim.adapters.live.tests.test_live_adapter import PERIOD, agents, context  # noqa: F401 - a fixture
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Event, Fleet, Node, Scene, SlotRange
 from cosim.contract.entities import Link as Wire
 from cosim.contract.frame import Frame
 from cosim.contract.node_keys import Cell, Live, Radio, Software, Wifi
 from cosim.contract.slots import SlotBook
-from cosim.live.shaping import Function, Impairment
-from cosim.plan.plan import AdapterPlan
-from cosim.plan.warnings import warnings
+from cosim.scenario.plan.plan import AdapterPlan
+from cosim.scenario.plan.warnings import warnings
+from cosim.testbed.live.shaping import Function, Impairment
 
 WIFI = Wifi(network="field")
 ADAPTERS = (AdapterPlan("live", "live", {}, 1, (), (), "measured", False, "", ()),)
@@ -144,7 +144,7 @@ def test_who_has_nobody_to_be_shaped_towards_is_warned_of():
 @pytest.mark.parametrize(("allowed", "held"), [(True, 1.0), (False, 0.0)])
 def test_the_summary_says_whether_links_were_held(tmp_path, agents, caplog, monkeypatch, allowed, held):  # noqa: F811
     if allowed:  # a busy machine takes long to obey
-        monkeypatch.setattr("adapters.live.shaping.PATIENCE", math.inf)
+        monkeypatch.setattr("cosim.adapters.live.shaping.PATIENCE", math.inf)
     calls = []
     agents("lab", None)
     nodes = tuple(

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from adapters.live import ADAPTER
-from adapters.live.check import problems
-from adapters.live.config import LiveConfig, OffloadBlock
-from adapters.live.tests.test_live_adapter import context, workload
-from adapters.live.tests.test_live_real import real, scene
-from adapters.live.tiles import TILE, Tiles
+from cosim.adapters.live import ADAPTER
+from cosim.adapters.live.check import problems
+from cosim.adapters.live.config import LiveConfig, OffloadBlock
+from cosim.adapters.live.tests.test_live_adapter import context, workload
+from cosim.adapters.live.tests.test_live_real import real, scene
+from cosim.adapters.live.tiles import TILE, Tiles
 from cosim.contract.entities import SlotRange
 from cosim.contract.frame import Frame, fault
 from cosim.contract.laws import Law
-from cosim.inference.plants import picture, weeds
-from cosim.live.work import call
+from cosim.testbed.inference.plants import picture, weeds
+from cosim.testbed.live.work import call
 
 BLOCK = {"run": "forward", "kernel": "weeds", "path": "network", "pictures": "vehicle", "size": 200}
 TOLD = {"vehicle": {"weeds": "weeds.asc", "pictures": {"uav": [800, 600]}}}
@@ -96,7 +96,7 @@ def test_a_device_sends_its_tile_and_fills_it_up(monkeypatch):
         sent.append((path, data))
         return json.dumps({"result": [], "came": 1.0, "queued": 0.0, "computed": 0.1, "clock": "x"}).encode()
 
-    monkeypatch.setattr("cosim.live.work._post", post)
+    monkeypatch.setattr("cosim.testbed.live.work._post", post)
     data = b"P6\n9 9\n255\n" + bytes(range(243))
     task = {
         "to": "127.0.0.1:80",

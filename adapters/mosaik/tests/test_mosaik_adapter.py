@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adapters.mosaik import ADAPTER
-from adapters.mosaik.adapter import MosaikAdapter
-from adapters.mosaik.config import MosaikConfig
-from adapters.mosaik.wiring import SlotNames
+from cosim.adapters.mosaik import ADAPTER
+from cosim.adapters.mosaik.adapter import MosaikAdapter
+from cosim.adapters.mosaik.config import MosaikConfig
+from cosim.adapters.mosaik.wiring import SlotNames
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Fleet, Node, Scene
 from cosim.contract.errors import AdapterError, ScenarioError
@@ -40,7 +40,7 @@ def start(tmp_path):
     started = []
 
     def make(toy=None, *, duration=10.0, period=1.0, **block):
-        block.setdefault("simulator", {"python": f"adapters.mosaik.tests.toys:{toy}"})
+        block.setdefault("simulator", {"python": f"cosim.adapters.mosaik.tests.toys:{toy}"})
         block.setdefault("timeout", "20 s")
         adapter = MosaikAdapter(MosaikConfig.model_validate(block))
         started.append(adapter)
@@ -294,7 +294,7 @@ def alive(pid):
     ],
 )
 def test_a_simulator_that_misbehaves_is_named(start, way, toy, expected):
-    target = f"{TOYS} {toy}" if way == "command" else f"adapters.mosaik.tests.toys:{toy}"
+    target = f"{TOYS} {toy}" if way == "command" else f"cosim.adapters.mosaik.tests.toys:{toy}"
     adapter = start(simulator={way: target}, **SUM)
     with pytest.raises(AdapterError) as caught:
         totals(adapter, 3)
@@ -314,7 +314,7 @@ def test_a_process_that_dies_is_told_with_its_last_words(start):
 @pytest.mark.chaos
 @pytest.mark.parametrize("way", ["python", "command"])
 def test_a_simulator_that_hangs_is_left_at_the_limit(start, way):
-    target = f"{TOYS} Hanging" if way == "command" else "adapters.mosaik.tests.toys:Hanging"
+    target = f"{TOYS} Hanging" if way == "command" else "cosim.adapters.mosaik.tests.toys:Hanging"
     adapter = start(simulator={way: target}, timeout="10 s" if way == "command" else "1 s", **SUM)
     adapter.backend.timeout = 1.0
     with pytest.raises(AdapterError, match="the bus waited 1 s for it to answer 'step'"):
@@ -333,9 +333,9 @@ def test_a_command_that_ends_before_it_connects_is_told_at_once(start):
     ("simulator", "expected"),
     [
         ({"command": "no-such-program %(addr)s"}, "'no-such-program' cannot be started"),
-        ({"python": "adapters.mosaik.tests.toys:Quitting"}, "it gave up: no licence"),
+        ({"python": "cosim.adapters.mosaik.tests.toys:Quitting"}, "it gave up: no licence"),
         ({"connect": "127.0.0.1:1"}, "Could not connect"),
-        ({"python": "adapters.mosaik.tests.toys:Doubling"}, "the same entity id twice"),
+        ({"python": "cosim.adapters.mosaik.tests.toys:Doubling"}, "the same entity id twice"),
     ],
 )
 def test_a_simulator_that_cannot_be_started_is_told(start, simulator, expected):
@@ -345,7 +345,7 @@ def test_a_simulator_that_cannot_be_started_is_told(start, simulator, expected):
     assert expected in str(caught.value)
 
 
-@pytest.mark.parametrize("place", ["no_such_module:Sim", "adapters.mosaik.tests.toys:Nobody"])
+@pytest.mark.parametrize("place", ["no_such_module:Sim", "cosim.adapters.mosaik.tests.toys:Nobody"])
 def test_a_class_that_cannot_be_imported_is_refused(start, place):
     with pytest.raises(ScenarioError, match=f"adapters.toy.simulator.python: '{place}' cannot be imported"):
         start(simulator={"python": place}, **SUM)

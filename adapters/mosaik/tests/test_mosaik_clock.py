@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.mosaik.clock import Clock, transient, triggers
-from adapters.mosaik.wiring import Board, Feed, SlotNames, Tap
+from cosim.adapters.mosaik.clock import Clock, transient, triggers
+from cosim.adapters.mosaik.wiring import Board, Feed, SlotNames, Tap
 from cosim.contract.entities import Node, Scene
 from cosim.contract.frame import Frame
 from cosim.contract.signals import Column, Signal

@@ -17,7 +17,7 @@ run: {duration: 4 min, step: 30 s, seed: 3}
 adapters:
   rooms:
     use: mosaik
-    simulator: {command: "%(python)s -m adapters.mosaik.example %(addr)s"}
+    simulator: {command: "%(python)s -m cosim.adapters.mosaik.example %(addr)s"}
     resolution: 10 s
     models: [{model: Room, nodes: edge-*, params: {outside: 12.0}}]
     inputs: [{signal: solar, column: power, nodes: edge-*, to: Room.heat}]

@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.network import ADAPTER
-from adapters.network.config import NetworkConfig
-from adapters.network.routes import Routes
-from adapters.network.tests.test_network_adapter import CELL, RADIO, WIFI
-from adapters.ns3.backend import radio_of
+from cosim.adapters.network import ADAPTER
+from cosim.adapters.network.config import NetworkConfig
+from cosim.adapters.network.routes import Routes
+from cosim.adapters.network.tests.test_network_adapter import CELL, RADIO, WIFI
+from cosim.adapters.ns3.backend import radio_of
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Fleet, Link, Node, Scene, SlotRange
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame
 from cosim.contract.node_keys import Software
 from cosim.contract.slots import SlotBook
-from cosim.emulation.protocol import PairCount
-from cosim.emulation.state import DOWN
-from cosim.launch.programs import programs
-from cosim.launch.states import States
+from cosim.testbed.emulation.protocol import PairCount
+from cosim.testbed.emulation.state import DOWN
+from cosim.testbed.launch.programs import programs
+from cosim.testbed.launch.states import States
 
 RUNS = Software(image="vedgenode")
 TRUCK = Node("trucks", "vehicle", "device", cores=2, memory=1e9, radio=RADIO, wifi=WIFI, runs=RUNS)

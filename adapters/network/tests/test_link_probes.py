@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.network import ADAPTER
-from adapters.network import probing as module
-from adapters.network.config import NetworkConfig, ProbeConfig, Threshold
-from adapters.network.probing import Asked, Probing, chosen, compare
+from cosim.adapters.network import ADAPTER
+from cosim.adapters.network import probing as module
+from cosim.adapters.network.config import NetworkConfig, ProbeConfig, Threshold
+from cosim.adapters.network.probing import Asked, Probing, chosen, compare
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import RunError
 from cosim.contract.frame import fault
 from cosim.contract.signals import LINK_PROBE
-from cosim.emulation.probing import Probe
-from cosim.emulation.state import DOWN, LinkState
+from cosim.testbed.emulation.probing import Probe
+from cosim.testbed.emulation.state import DOWN, LinkState
 from cosim.testing import check_adapter
 
 GOOD = LinkState(5e6, 0.02, 0.0, 0.1)

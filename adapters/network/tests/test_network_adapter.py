@@ -9,18 +9,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from adapters.network import ADAPTER, EMULATION, LINK_TRAFFIC
-from adapters.network.config import NetworkConfig
-from adapters.network.lateness import Lateness, moments
+from cosim.adapters.network import ADAPTER, EMULATION, LINK_TRAFFIC
+from cosim.adapters.network.config import NetworkConfig
+from cosim.adapters.network.lateness import Lateness, moments
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Event, Link, Node, Scene, SlotRange
 from cosim.contract.errors import RunError, SetupError
 from cosim.contract.frame import Frame, fault
 from cosim.contract.node_keys import Cell, Radio, Software, Wifi
-from cosim.emulation.message import EmulationReport
-from cosim.emulation.state import DOWN, Health, LinkState
-from cosim.launch.programs import programs
-from cosim.launch.states import States
+from cosim.testbed.emulation.message import EmulationReport
+from cosim.testbed.emulation.state import DOWN, Health, LinkState
+from cosim.testbed.launch.programs import programs
+from cosim.testbed.launch.states import States
 from cosim.testing import check_adapter
 
 WIFI = Wifi(network="field")
@@ -144,7 +144,7 @@ def test_doubts_about_the_emulation_are_told_while_the_run_goes_on():
 def test_a_service_with_nothing_to_do_is_not_silent(monkeypatch):
     """Its reports are all alike then, up to its processor time."""
     clock = iter(range(0, 1000, 4))
-    monkeypatch.setattr("adapters.network.adapter.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("cosim.adapters.network.adapter.monotonic", lambda: float(next(clock)))
     adapter = ADAPTER.build(NetworkConfig.model_validate({}))
     adapter.start(Context("network", Scene.build(NODES), 1.0, 10.0, (1,), ".", "."))
     health = Health(True, 0.0, 0.0, 0, 0, 0, 0.5, 0.0)
@@ -195,7 +195,7 @@ def test_frames_that_nobody_read_are_counted_with_their_seconds():
 
 def test_a_late_second_is_named_by_when_it_was_at_its_worst_not_by_when_that_was_told(monkeypatch):
     clock = iter([100.0, 100.5, 101.0, 101.5, 102.0])
-    monkeypatch.setattr("adapters.network.lateness.monotonic", lambda: next(clock))
+    monkeypatch.setattr("cosim.adapters.network.lateness.monotonic", lambda: next(clock))
     lateness = Lateness()
     for step in range(5):
         lateness.stepped(0.5 * step)

@@ -8,10 +8,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.network.routes import Routes
-from cosim.emulation.routing import Hop
-from cosim.emulation.state import DOWN, LinkState
-from cosim.launch.programs import AIR, CELL, WIRE, Program, interface
+from cosim.adapters.network.routes import Routes
+from cosim.testbed.emulation.routing import Hop
+from cosim.testbed.emulation.state import DOWN, LinkState
+from cosim.testbed.launch.programs import AIR, CELL, WIRE, Program, interface
 
 UP = LinkState(1e7, 0.01, 0.0, 0.0)
 

@@ -8,17 +8,17 @@ import math
 import numpy as np
 import pytest
 
-from adapters.radio import ADAPTER
-from adapters.radio.check import problems
-from adapters.radio.config import RadioConfig
-from adapters.radio.keys import Sector
-from adapters.radio.tests.test_radio_adapter import CALM, RADIO, phone, scene, started, station
+from cosim.adapters.radio import ADAPTER
+from cosim.adapters.radio.check import problems
+from cosim.adapters.radio.config import RadioConfig
+from cosim.adapters.radio.keys import Sector
+from cosim.adapters.radio.tests.test_radio_adapter import CALM, RADIO, phone, scene, started, station
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Node
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import fault
 from cosim.contract.signals import LINK, NEIGHBOUR_CELL
-from cosim.radio import aerial, pathloss, power
+from cosim.physics.radio import aerial, pathloss, power
 
 
 def with_sector(node, **keys):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from adapters.radio.tests.test_jammers import frames, jammer
-from adapters.radio.tests.test_radio_adapter import phone, scene, started, station, traffic
+from cosim.adapters.radio.tests.test_jammers import frames, jammer
+from cosim.adapters.radio.tests.test_radio_adapter import phone, scene, started, station, traffic
 
 special = pytest.importorskip("scipy.special")
 stats = pytest.importorskip("scipy.stats")

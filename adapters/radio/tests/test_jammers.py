@@ -8,16 +8,16 @@ import math
 import numpy as np
 import pytest
 
-from adapters.radio import ADAPTER
-from adapters.radio.check import problems
-from adapters.radio.config import RadioConfig
-from adapters.radio.tests.test_radio_adapter import CALM, mobility, phone, scene, started, station, traffic
+from cosim.adapters.radio import ADAPTER
+from cosim.adapters.radio.check import problems
+from cosim.adapters.radio.config import RadioConfig
+from cosim.adapters.radio.tests.test_radio_adapter import CALM, mobility, phone, scene, started, station, traffic
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Event, Node, SlotRange
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, fault
 from cosim.contract.signals import CATALOGUE
-from cosim.radio import pathloss, power
+from cosim.physics.radio import pathloss, power
 from cosim.scenario.load import load
 
 FAR = 400.0  # m

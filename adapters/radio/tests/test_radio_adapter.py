@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from adapters.radio import ADAPTER
-from adapters.radio.config import RadioConfig
+from cosim.adapters.radio import ADAPTER
+from cosim.adapters.radio.config import RadioConfig
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Event, Fleet, Node, Scene, SlotRange
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, SlotTable, fault
 from cosim.contract.node_keys import Cell, Radio
 from cosim.contract.signals import CELL, LINK
-from cosim.radio import cells, nr, pathloss, power
+from cosim.physics.radio import cells, nr, pathloss, power
 
 RADIO = Radio()
 CALM = {"shadowing": "0 dB", "interference": False}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from adapters.radio import ADAPTER
-from adapters.radio.check import problems
-from adapters.radio.config import RadioConfig
-from adapters.radio.tests.test_jammers import alarm, frames
-from adapters.radio.tests.test_radio_adapter import CALM, mobility, phone, scene, started, station, traffic
+from cosim.adapters.radio import ADAPTER
+from cosim.adapters.radio.check import problems
+from cosim.adapters.radio.config import RadioConfig
+from cosim.adapters.radio.tests.test_jammers import alarm, frames
+from cosim.adapters.radio.tests.test_radio_adapter import CALM, mobility, phone, scene, started, station, traffic
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Node
 from cosim.contract.errors import ScenarioError, told

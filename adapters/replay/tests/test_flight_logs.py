@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from adapters.replay import ADAPTER
-from adapters.replay.adapter import ReplayAdapter
-from adapters.replay.backend import UnreadableError, read
-from adapters.replay.config import ReplayConfig
-from adapters.replay.ulog import MAGIC, ULogError, read_ulog
+from cosim.adapters.replay import ADAPTER
+from cosim.adapters.replay.adapter import ReplayAdapter
+from cosim.adapters.replay.backend import UnreadableError, read
+from cosim.adapters.replay.config import ReplayConfig
+from cosim.adapters.replay.ulog import MAGIC, ULogError, read_ulog
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Fleet, Geo, Node, Scene
 from cosim.contract.errors import ScenarioError

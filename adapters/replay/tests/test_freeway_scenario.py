@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adapters.replay.tests.test_replay_adapter import started, step
+from cosim.adapters.replay.tests.test_replay_adapter import started, step
 
 FREEWAY = Path(__file__).parents[3] / "scenarios" / "freeway"
 

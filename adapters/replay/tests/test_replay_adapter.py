@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from adapters.replay import ADAPTER
-from adapters.replay.check import problems
-from adapters.replay.config import ReplayConfig
+from cosim.adapters.replay import ADAPTER
+from cosim.adapters.replay.check import problems
+from cosim.adapters.replay.config import ReplayConfig
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Fleet, Geo, Node, Scene
 from cosim.contract.errors import RunError, ScenarioError

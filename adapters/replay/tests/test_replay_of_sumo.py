@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adapters.replay.tests.test_replay_adapter import started, step
+from cosim.adapters.replay.tests.test_replay_adapter import started, step
 
 pytestmark = pytest.mark.sumo
 

@@ -1,4 +1,5 @@
-"""Runs the adapter in a process of its own, as libsumo wants it: python -m adapters.sumo.tests.drive < job.json."""
+"""Runs the adapter in a process of its own, as libsumo wants it: python -m cosim.adapters.sumo.tests.drive <
+job.json."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from adapters.sumo import ADAPTER
-from adapters.sumo.adapter import SumoAdapter
+from cosim.adapters.sumo import ADAPTER
+from cosim.adapters.sumo.adapter import SumoAdapter
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Fleet, Geo, Node, Scene
 from cosim.contract.errors import CosimError

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from adapters.sumo.space import Alignment
-from adapters.sumo.streets import streets, write_streets
+from cosim.adapters.sumo.space import Alignment
+from cosim.adapters.sumo.streets import streets, write_streets
 from cosim.contract.map_lines import FILE
 
 NET = """<net>

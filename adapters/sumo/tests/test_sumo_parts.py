@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 
-from adapters.sumo import ADAPTER, install
-from adapters.sumo.adapter import command
-from adapters.sumo.backend import Moves, explain
-from adapters.sumo.check import problems
-from adapters.sumo.config import Demand, Region, SumoConfig
-from adapters.sumo.demand import Roads, largest_component, write_trips
-from adapters.sumo.roster import PresentVehicles
-from adapters.sumo.space import FASTEST, Alignment, Fence
+from cosim.adapters.sumo import ADAPTER, install
+from cosim.adapters.sumo.adapter import command
+from cosim.adapters.sumo.backend import Moves, explain
+from cosim.adapters.sumo.check import problems
+from cosim.adapters.sumo.config import Demand, Region, SumoConfig
+from cosim.adapters.sumo.demand import Roads, largest_component, write_trips
+from cosim.adapters.sumo.roster import PresentVehicles
+from cosim.adapters.sumo.space import FASTEST, Alignment, Fence
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Fleet, Geo, Node, Scene
 from cosim.contract.errors import ScenarioError

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from adapters.sumo import install
+from cosim.adapters.sumo import install
 from tests.forked import Forks
 from tests.ports import free_port
 
@@ -57,7 +57,7 @@ def block(folder: Path, **more: object) -> dict:
 
 
 _serial = count()
-SUMO = Forks("libsumo", "adapters.sumo.adapter", "adapters.sumo.config")
+SUMO = Forks("libsumo", "cosim.adapters.sumo.adapter", "cosim.adapters.sumo.config")
 
 
 def drive(tmp_path: Path, job: dict, environment: dict[str, str] | None = None) -> dict:
@@ -65,7 +65,7 @@ def drive(tmp_path: Path, job: dict, environment: dict[str, str] | None = None) 
     out = tmp_path / f"drive{next(_serial)}"
     out.mkdir(parents=True)
     told = json.dumps({**job, "out": str(out)})
-    done = SUMO.run("adapters.sumo.tests.drive", env={**os.environ, **(environment or {})}, told=told)
+    done = SUMO.run("cosim.adapters.sumo.tests.drive", env={**os.environ, **(environment or {})}, told=told)
     assert done.returncode == 0, done.stderr
     answer = json.loads((out / "answer.json").read_text())
     answer["stderr"] = done.stderr

@@ -16,17 +16,17 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from adapters.telemetry import ADAPTER
-from adapters.telemetry.check import problems
-from adapters.telemetry.config import TelemetryConfig
+from cosim.adapters.telemetry import ADAPTER
+from cosim.adapters.telemetry.check import problems
+from cosim.adapters.telemetry.config import TelemetryConfig
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import SetupError
 from cosim.contract.extras import how_to_install
 from cosim.contract.frame import Frame
 from cosim.contract.signals import CATALOGUE
-from cosim.telemetry.export import Sample, otlp, prometheus
-from cosim.telemetry.serve import Collector
+from cosim.talk.telemetry.export import Sample, otlp, prometheus
+from cosim.talk.telemetry.serve import Collector
 
 SCENE = Scene.build((Node("uav", "uav", "device"), Node("edge-1", "edge", "edge"), Node("edge-2", "edge", "edge")))
 

@@ -10,9 +10,9 @@ import threading
 import numpy as np
 import pytest
 
-from adapters.vehicle import ADAPTER
-from adapters.vehicle.config import VehicleConfig
-from adapters.vehicle.keys import Vehicle
+from cosim.adapters.vehicle import ADAPTER
+from cosim.adapters.vehicle.config import VehicleConfig
+from cosim.adapters.vehicle.keys import Vehicle
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Geo, Node, Scene
 from cosim.contract.errors import RunError, ScenarioError, SetupError

@@ -14,12 +14,12 @@ import pytest
 
 pytest.importorskip("pymavlink")
 
-from adapters.vehicle.keys import Vehicle
-from adapters.vehicle.signals import EVENTS
-from adapters.vehicle.tests.test_ardupilot import HOME, ROVER, Run, drone
+from cosim.adapters.vehicle.keys import Vehicle
+from cosim.adapters.vehicle.signals import EVENTS
+from cosim.adapters.vehicle.tests.test_ardupilot import HOME, ROVER, Run, drone
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Geo, Node
-from cosim.vehicles import phases as ph
+from cosim.physics.vehicles import phases as ph
 from tests.ports import free_port
 from tests.unit.autopilot.sitl import GEO, Sitl
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from adapters.vehicle import ADAPTER, PICTURE, PICTURE_TRUTH
-from adapters.vehicle.config import VehicleConfig
-from adapters.vehicle.tests.test_vehicle_adapter import DRONE, HOUSE, TRACTOR, WORK
+from cosim.adapters.vehicle import ADAPTER, PICTURE, PICTURE_TRUTH
+from cosim.adapters.vehicle.config import VehicleConfig
+from cosim.adapters.vehicle.tests.test_vehicle_adapter import DRONE, HOUSE, TRACTOR, WORK
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Scene, SlotRange, Workload
 from cosim.contract.errors import ScenarioError

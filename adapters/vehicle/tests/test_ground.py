@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from adapters.vehicle import ADAPTER
-from adapters.vehicle.check import problems
-from adapters.vehicle.config import VehicleConfig
-from adapters.vehicle.signals import PROXIMITY
-from adapters.vehicle.tests.test_cameras import flown
-from adapters.vehicle.tests.test_vehicle_adapter import DRONE, HOUSE, SIGNALS, TRACTOR, WORK, Run
+from cosim.adapters.vehicle import ADAPTER
+from cosim.adapters.vehicle.check import problems
+from cosim.adapters.vehicle.config import VehicleConfig
+from cosim.adapters.vehicle.signals import PROXIMITY
+from cosim.adapters.vehicle.tests.test_cameras import flown
+from cosim.adapters.vehicle.tests.test_vehicle_adapter import DRONE, HOUSE, SIGNALS, TRACTOR, WORK, Run
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Event, Geo, Scene, SlotRange
 from cosim.contract.frame import fault
@@ -94,7 +94,7 @@ def test_check_says_what_of_a_terrain_cannot_be_and_where(hill):
 
 
 def test_a_terrain_is_too_large_for_programs_of_vehicles_only(hill, monkeypatch):
-    monkeypatch.setattr("adapters.vehicle.roster.MOST_CELLS", 1000)
+    monkeypatch.setattr("cosim.adapters.vehicle.roster.MOST_CELLS", 1000)
     nodes = (replace(COPTER, runs=Software(image="vuav")), TRACTOR)
     assert checked(hill, nodes, terrain="hill.asc") == []
     (large,) = checked(hill, nodes, real="netns", terrain="hill.asc")
@@ -156,7 +156,7 @@ def test_past_the_silo_is_a_near_miss_through_it_a_collision_and_over_it_nothing
     assert [event["kind"] for event in events] == [0, 1]  # near, and then inside
     (warning,) = caplog.records
     assert warning.getMessage().startswith("uav has hit 'silo' at ")
-    assert warning.name.startswith("adapters.")  # of which a run prints warnings
+    assert warning.name.startswith("cosim.adapters.")  # of which a run prints warnings
     assert 0.0 < events[0]["distance"] < 2.0
     assert events[0]["at"] < events[1]["at"] < events[0]["at"] + 1.0
     assert (told["near_misses"], told["collisions"]) == (0, 1)

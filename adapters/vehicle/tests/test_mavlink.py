@@ -10,17 +10,17 @@ from dataclasses import replace
 import pytest
 import zmq
 
-from adapters.vehicle import ADAPTER
-from adapters.vehicle.config import MavlinkPart, VehicleConfig
-from adapters.vehicle.keys import Vehicle
-from adapters.vehicle.mavlink import Mavlink
-from adapters.vehicle.roster import VehicleRoster
+from cosim.adapters.vehicle import ADAPTER
+from cosim.adapters.vehicle.config import MavlinkPart, VehicleConfig
+from cosim.adapters.vehicle.keys import Vehicle
+from cosim.adapters.vehicle.mavlink import Mavlink
+from cosim.adapters.vehicle.roster import VehicleRoster
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Geo, Node, Scene
 from cosim.contract.errors import ScenarioError
 from cosim.contract.geo import to_ecef
 from cosim.contract.node_keys import Software
-from cosim.vehicles import VehicleFleet
+from cosim.physics.vehicles import VehicleFleet
 from tests.ports import free_port
 
 mavutil = pytest.importorskip("pymavlink.mavutil")

@@ -7,8 +7,8 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from adapters.vehicle.keys import Vehicle
-from adapters.vehicle.tests.test_ardupilot import ROVER, Run
+from cosim.adapters.vehicle.keys import Vehicle
+from cosim.adapters.vehicle.tests.test_ardupilot import ROVER, Run
 from cosim.contract.entities import Geo, Node
 from cosim.contract.errors import RunError, ScenarioError
 from cosim.contract.node_keys import Software

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from adapters.vehicle import ADAPTER
-from adapters.vehicle.config import VehicleConfig
-from adapters.vehicle.keys import Vehicle
+from cosim.adapters.vehicle import ADAPTER
+from cosim.adapters.vehicle.config import VehicleConfig
+from cosim.adapters.vehicle.keys import Vehicle
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import ScenarioError

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from adapters.vehicle import ADAPTER
-from adapters.vehicle.config import VehicleConfig
-from adapters.vehicle.tests.test_vehicle_adapter import DRONE, HOUSE, TRACTOR, WORK, Run
+from cosim.adapters.vehicle import ADAPTER
+from cosim.adapters.vehicle.config import VehicleConfig
+from cosim.adapters.vehicle.tests.test_vehicle_adapter import DRONE, HOUSE, TRACTOR, WORK, Run
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Scene
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame
-from cosim.vehicles import phases
+from cosim.physics.vehicles import phases
 
 WORKING = "target.behaviour.state == 'working'"
 

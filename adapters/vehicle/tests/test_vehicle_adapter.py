@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from adapters.vehicle import ADAPTER, AUTOPILOT, BEHAVIOUR, ENGAGEMENT
-from adapters.vehicle.config import VehicleConfig
-from adapters.vehicle.keys import Pack, Vehicle
-from adapters.vehicle.roster import airframe
+from cosim.adapters.vehicle import ADAPTER, AUTOPILOT, BEHAVIOUR, ENGAGEMENT
+from cosim.adapters.vehicle.config import VehicleConfig
+from cosim.adapters.vehicle.keys import Pack, Vehicle
+from cosim.adapters.vehicle.roster import airframe
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Event, Fleet, Geo, Node, Scene, SlotRange
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, fault
 from cosim.contract.signals import MOBILITY, VEHICLE
+from cosim.physics.vehicles import Copter, Rover, phases
 from cosim.testing import check_adapter
-from cosim.vehicles import Copter, Rover, phases
 
 DRONE = Node("uav", "uav", "device", (0.0, 0.0, 2.0), keys=(Vehicle(frame="copter").written(),))
 TRACTOR = Node(
@@ -259,8 +259,8 @@ def test_the_readme_shows_what_is_here():
 @pytest.mark.slow
 def test_after_a_flight_without_a_camera_nothing_is_left_to_compile(tmp_path):
     code = (
-        "import pathlib, cosim.compiling as compiling; compiling.PRECOMPILED = pathlib.Path('none brought'); "
-        "from cosim.contract.registry import adapter_kind; from cosim.vehicles import Copter, VehicleFleet; "
+        "import pathlib, cosim.compiled.compiling as compiling; compiling.PRECOMPILED = pathlib.Path('none brought'); "
+        "from cosim.contract.registry import adapter_kind; from cosim.physics.vehicles import Copter, VehicleFleet; "
         "kind = adapter_kind('vehicle'); "
         "assert not kind.is_compiled(); VehicleFleet([Copter()], homes=[(0, 0, 0)]).advance(1.0); "
         "assert kind.is_compiled()"

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from adapters.wifi import ADAPTER
-from adapters.wifi.config import WifiConfig
+from cosim.adapters.wifi import ADAPTER
+from cosim.adapters.wifi.config import WifiConfig
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Event, Fleet, Node, Scene, SlotRange
 from cosim.contract.errors import ScenarioError

@@ -10,15 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import cosim
-from adapters.wifi import ADAPTER
-from adapters.wifi.config import WifiConfig
-from adapters.wifi.tests.test_wifi_adapter import mobility, node, peers, scene, started, traffic
+from cosim.adapters.wifi import ADAPTER
+from cosim.adapters.wifi.config import WifiConfig
+from cosim.adapters.wifi.tests.test_wifi_adapter import mobility, node, peers, scene, started, traffic
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Event, Node, SlotRange
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import fault
 from cosim.contract.signals import CATALOGUE
-from cosim.radio import pathloss, wifi
+from cosim.physics.radio import pathloss, wifi
 
 FREQUENCY, NOISE = 5.18e9, -174.0 + 10.0 * math.log10(20e6) + 7.0  # Hz, dBm
 

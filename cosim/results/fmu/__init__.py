@@ -25,11 +25,11 @@ from typing import Any
 
 from cosim.contract.errors import SetupError
 from cosim.contract.extras import how_to_install
-from cosim.plan.catalogue import signals_of
-from cosim.plan.compile import compile_plan
-from cosim.plan.plan import Plan
 from cosim.scenario.load import Loaded, load
 from cosim.scenario.named import files_named, texts
+from cosim.scenario.plan.catalogue import signals_of
+from cosim.scenario.plan.compile import compile_plan
+from cosim.scenario.plan.plan import Plan
 
 MODEL = "model.json"  # what of the scenario the unit shows
 SCENARIO = "scenario"  # folder of the scenario's files

@@ -14,10 +14,10 @@ import numpy as np
 from cosim.bus.runtime import Runtime
 from cosim.contract.entities import Event, SlotRange
 from cosim.contract.errors import RunError
-from cosim.plan.catalogue import signals_of
-from cosim.plan.compile import plan_of
 from cosim.results.fmu import MODEL
 from cosim.results.session import build_adapters
+from cosim.scenario.plan.catalogue import signals_of
+from cosim.scenario.plan.compile import plan_of
 
 _SOON = 1e-9  # s
 

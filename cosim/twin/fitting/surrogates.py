@@ -1,7 +1,7 @@
 """A calibration through a surrogate: a network or a process learns what the simulator answers, and is searched instead.
 
 For simulators that are slow. SimTune's offline pipeline, and those of the methods that it was compared with; see
-`cosim.twin.surrogate.methods`.
+`cosim.extensions.simtune.surrogate.methods`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.extensions.simtune.surrogate.methods import Pipeline, Tuned, tune
 from cosim.twin.problem import CalibrationProblem, Floats
-from cosim.twin.surrogate.methods import Pipeline, Tuned, tune
 
 NAMES = {"simtune": "SimTune", "hgp": "HGP+ES", "lstm": "LSTM+SGD"}  # as `calibrate.method` has them
 TRAINING = 120.0  # s of CPU at most that a surrogate learns

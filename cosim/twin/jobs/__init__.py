@@ -20,12 +20,12 @@ from cosim.twin.problem import CalibrationProblem
 
 # The name an author writes -> the module that makes its problems.
 JOBS: Mapping[str, str] = {
-    "simtune": "cosim.twin.jobs.simtune",
-    "power": "cosim.twin.jobs.power",
-    "5g": "cosim.twin.jobs.fiveg",
-    "battery": "cosim.twin.jobs.battery",
-    "edge": "cosim.twin.jobs.edge",
-    "noise": "cosim.twin.jobs.noise",
+    "simtune": "cosim.extensions.simtune.job",
+    "power": "cosim.extensions.published_data.power",
+    "5g": "cosim.extensions.published_data.fiveg",
+    "battery": "cosim.extensions.published_data.battery",
+    "edge": "cosim.extensions.published_data.edge",
+    "noise": "cosim.extensions.published_data.noise",
 }
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.compiling import entry
+from cosim.compiled.compiling import entry
 from cosim.twin.fitting.nearest import REPEATS, Nearest, nearest, off, quantile, quantiles
 from cosim.twin.search import Budget, Meter, cma_es
 from cosim.twin.space import Parameter, Space

@@ -22,9 +22,9 @@ import numpy as np
 
 from cosim.contract.errors import RunError
 from cosim.contract.seeds import stream
-from cosim.plan.compile import compile_plan
 from cosim.results.executor import Executor, JobResult, Task, make_executor
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.prediction.draws import Settings, overrides
 from cosim.twin.problem import Floats
 

@@ -10,16 +10,16 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.continuum.batches import Action, Batcher
-from cosim.continuum.engine import Engine
-from cosim.continuum.layout import COMPLETED
-from cosim.continuum.prepared import HostRows, Prepared
 from cosim.contract.adapter import Context
 from cosim.contract.errors import ScenarioError
 from cosim.contract.records import Records
 from cosim.contract.seeds import stream
-from cosim.plan.compile import compile_plan
+from cosim.engine.continuum.batches import Action, Batcher
+from cosim.engine.continuum.engine import Engine
+from cosim.engine.continuum.layout import COMPLETED
+from cosim.engine.continuum.prepared import HostRows, Prepared
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.scenario.effects import Effect, NotBatchableError, agree, columns, effects
 from cosim.twin.telemetry.quantities import Pairing, Quantity
 

@@ -1,7 +1,7 @@
 """What a free field of a scenario changes in the continuum engine, found by trying.
 
 A scenario is prepared with the field at its lowest, middle and highest value. When the systems differ
-in nothing but fields that a batch can set (`cosim.continuum.parameters`), and each of these is affine
+in nothing but fields that a batch can set (`cosim.engine.continuum.parameters`), and each of these is affine
 in the value or in one over the value, runs with any value can be made from the one system.
 """
 
@@ -14,9 +14,9 @@ from dataclasses import dataclass, fields, is_dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.continuum.layout import UNIFORM
-from cosim.continuum.prepared import Prepared
-from cosim.continuum.system import System
+from cosim.engine.continuum.layout import UNIFORM
+from cosim.engine.continuum.prepared import Prepared
+from cosim.engine.continuum.system import System
 
 Floats = NDArray[np.float64]
 Way = tuple[str | int, ...]
@@ -73,7 +73,7 @@ def differences(one: Prepared, other: Prepared) -> dict[str, tuple[float, float]
 
 
 def parameter(system: System, name: str) -> float:
-    """The value of an engine parameter in `system`, as `cosim.continuum.parameters` means it."""
+    """The value of an engine parameter in `system`, as `cosim.engine.continuum.parameters` means it."""
     table, number, field = name.split(".", 2)
     if table == "link":
         return float(getattr(system, f"link_{field}")[int(number)])

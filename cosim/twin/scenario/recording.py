@@ -17,7 +17,7 @@ from cosim.contract.signals import Signal as Described
 from cosim.contract.units import show
 from cosim.scenario.calibrate import SPACING, CalibrateBlock, ObservedBlock, PartBlock, RecordingBlock
 from cosim.scenario.load import Loaded
-from cosim.tables.table import Table, read
+from cosim.sources.tables.table import Table, read
 from cosim.twin.problem import Floats, MeasuredSignal
 from cosim.twin.scenario.replay import WHOLE, Span, Tasks, tasks_of_run, tasks_of_table
 from cosim.twin.telemetry.hygiene import Finding, examine, share_of, told

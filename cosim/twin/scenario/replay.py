@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cosim.continuum.prepared import Prepared
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.hints import did_you_mean
 from cosim.contract.units import parse, show
+from cosim.engine.continuum.prepared import Prepared
 from cosim.scenario.calibrate import ReplayBlock
-from cosim.tables.table import Table, time_column
+from cosim.sources.tables.table import Table, time_column
 from cosim.twin.telemetry.hygiene import Finding
 from cosim.twin.telemetry.measured import Columns, factor_of, node_numbers
 from cosim.twin.telemetry.quantities import Codes

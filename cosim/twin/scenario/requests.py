@@ -24,7 +24,7 @@ import numpy as np
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.hints import did_you_mean
-from cosim.tables.table import read
+from cosim.sources.tables.table import read
 from cosim.twin.models.station import Identified, ServiceStation, identify
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry.hygiene import Finding

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from cosim import version
 from cosim.contract.errors import ScenarioError
-from cosim.plan.compile import compile_plan
 from cosim.results.executor import Executor, JobResult, LocalExecutor, Task
 from cosim.results.load import load as load_run
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.scenario.batched import SEEDS, Pairs
 from cosim.twin.telemetry.measured import run_table
 from cosim.twin.telemetry.quantities import Codes

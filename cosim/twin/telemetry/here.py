@@ -5,7 +5,7 @@
 
 Requests arrive at random, whether or not earlier ones have been answered, at rates that use the given shares
 of what the service was seen to do with several requests under way. Without `url` the service of
-`cosim.inference` is started in a process of its own, with one worker. The folder gets a table per load
+`cosim.testbed.inference` is started in a process of its own, with one worker. The folder gets a table per load
 (`load-30.csv`, ...) and the scenario, in which the last load is held back (`cosim.twin.scenario.requests`).
 
 Every load is measured in two blocks, all loads forth and then back, so that a machine that becomes slower
@@ -80,7 +80,7 @@ def service(capacity: int = 2000) -> Iterator[int]:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = int(one.getsockname()[1])
-    command = [sys.executable, "-m", "cosim.inference", "--port", str(port), "--concurrency", "1"]
+    command = [sys.executable, "-m", "cosim.testbed.inference", "--port", str(port), "--concurrency", "1"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     process = subprocess.Popen(
         [*command, "--capacity", str(capacity)], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

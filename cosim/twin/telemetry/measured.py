@@ -15,7 +15,7 @@ from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.hints import did_you_mean
 from cosim.contract.units import DIMENSIONS
 from cosim.scenario.calibrate import TASK_DURATIONS, ObservedBlock
-from cosim.tables.table import Table, time_column
+from cosim.sources.tables.table import Table, time_column
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry.hygiene import Finding
 from cosim.twin.telemetry.quantities import Codes, Quantity, Rows

@@ -48,7 +48,7 @@ class Persona(Peer):
 
     def __init__(self, persona: str = "ardupilot", frame: str = "copter") -> None:
         from cosim.autopilot import Autopilot
-        from cosim.vehicles import Copter, Rover, VehicleFleet
+        from cosim.physics.vehicles import Copter, Rover, VehicleFleet
 
         super().__init__()
         self.fleet = VehicleFleet([Copter() if frame == "copter" else Rover()], [(0.0, 0.0, 0.0)])

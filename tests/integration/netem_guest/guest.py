@@ -16,11 +16,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cosim.emulation import netns
-from cosim.emulation.state import DOWN, LinkState
-from cosim.emulation.tc import TcBackend, probe_netem
-from cosim.live.shaper import KernelShaper
-from cosim.live.shaping import Impairment
+from cosim.testbed.emulation import netns
+from cosim.testbed.emulation.state import DOWN, LinkState
+from cosim.testbed.emulation.tc import TcBackend, probe_netem
+from cosim.testbed.live.shaper import KernelShaper
+from cosim.testbed.live.shaping import Impairment
 
 ADDRESSES = {("a", "veth0"): "10.0.0.1", ("b", "veth0"): "10.0.0.2", ("c", "veth0"): "10.0.0.3"}
 OTHER = "10.0.0.4"  # of no node

@@ -18,8 +18,8 @@ from cosim.autopilot.core import Autopilot
 from cosim.autopilot.json_pilot import JsonPilot, parse
 from cosim.autopilot.links import Endpoint, Endpoints
 from cosim.autopilot.table import Address
-from cosim.vehicles import Copter, Rover, VehicleFleet
-from cosim.vehicles.layout import GO, RETURN
+from cosim.physics.vehicles import Copter, Rover, VehicleFleet
+from cosim.physics.vehicles.layout import GO, RETURN
 from tests.unit.autopilot.stand_in import packet
 
 GEO = (39.36, 22.95, 60.0)

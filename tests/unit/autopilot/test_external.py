@@ -11,7 +11,7 @@ from cosim.autopilot.external import LOST, External
 from cosim.autopilot.links import Endpoint, Endpoints
 from cosim.autopilot.table import Address
 from cosim.contract.errors import SetupError
-from cosim.vehicles import Copter, VehicleFleet
+from cosim.physics.vehicles import Copter, VehicleFleet
 from tests.unit.autopilot.wire import ORIGIN
 
 

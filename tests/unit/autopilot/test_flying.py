@@ -8,7 +8,7 @@ import pytest
 
 from cosim.autopilot import Autopilot
 from cosim.autopilot.dialect import mavlink
-from cosim.vehicles import BatteryPack, Copter, VehicleFleet
+from cosim.physics.vehicles import BatteryPack, Copter, VehicleFleet
 from tests.unit.autopilot.wire import ORIGIN, Station, flying, rover, station
 
 GUIDED, AUTO, RTL, LAND, FOLLOW = 4, 3, 6, 9, 23  # custom_mode of ArduCopter

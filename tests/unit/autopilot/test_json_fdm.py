@@ -17,9 +17,9 @@ from cosim.autopilot.json_fdm import Body, JsonPhysics, parse
 from cosim.autopilot.side import SideChannel, readings, settings
 from cosim.autopilot.table import Address
 from cosim.contract.errors import SetupError
-from cosim.vehicles import Copter, Rover
-from cosim.vehicles.driven import Driven
-from cosim.vehicles.terrain import Terrain
+from cosim.physics.vehicles import Copter, Rover
+from cosim.physics.vehicles.driven import Driven
+from cosim.physics.vehicles.terrain import Terrain
 from tests.unit.autopilot.stand_in import Lander, Loop, packet, scan
 
 RIGID = Copter(dynamics="rigid")

@@ -11,7 +11,7 @@ import pytest
 
 from cosim.autopilot.json_pilot import JsonPilot, parse, pulse
 from cosim.autopilot.table import Address
-from cosim.vehicles import Copter, VehicleFleet
+from cosim.physics.vehicles import Copter, VehicleFleet
 from tests.unit.autopilot.json_world import Program, World
 
 HOME = (50.0, 20.0, 0.0)

@@ -24,7 +24,7 @@ from cosim.autopilot.table import Address, address, plan, render
 from cosim.contract.errors import ScenarioError, SetupError
 from cosim.contract.extras import how_to_install
 from cosim.contract.geo import LocalFrame, to_ecef
-from cosim.vehicles import Copter, Rover, VehicleFleet
+from cosim.physics.vehicles import Copter, Rover, VehicleFleet
 from tests.ports import free_port
 from tests.unit.autopilot.wire import ORIGIN
 
@@ -289,5 +289,7 @@ def test_without_pymavlink_the_program_says_what_to_install():
 
 
 def test_what_speaks_no_mavlink_is_there_without_pymavlink():
-    script = "import sys; sys.modules['pymavlink'] = None; import cosim.autopilot.json_fdm, adapters.vehicle.adapter"
+    script = (
+        "import sys; sys.modules['pymavlink'] = None; import cosim.autopilot.json_fdm, cosim.adapters.vehicle.adapter"
+    )
     subprocess.run([sys.executable, "-c", script], check=True)

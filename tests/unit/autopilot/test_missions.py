@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cosim.autopilot.dialect import mavlink
-from cosim.vehicles.terrain import Terrain
+from cosim.physics.vehicles.terrain import Terrain
 from tests.unit.autopilot.wire import ORIGIN, flying, rover, station
 
 AUTO = 3  # custom_mode of ArduCopter

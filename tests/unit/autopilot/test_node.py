@@ -10,7 +10,7 @@ import time
 import pytest
 
 from cosim.autopilot import node
-from cosim.launch.keys import PRIVATE, provide
+from cosim.testbed.launch.keys import PRIVATE, provide
 
 psutil = pytest.importorskip("psutil")
 
@@ -51,10 +51,10 @@ def test_an_agent_is_beside_the_autopilot_and_both_end_together(tmp_path):
     )  # fmt: skip
     try:
         end, found = time.monotonic() + PATIENCE, {}
-        while not {"cosim.autopilot.agent", "cosim.live", "cosim.live.worker"} <= found.keys():
+        while not {"cosim.autopilot.agent", "cosim.testbed.live", "cosim.testbed.live.worker"} <= found.keys():
             assert time.monotonic() < end, found
             found = {module(child): child for child in psutil.Process(pair.pid).children(recursive=True)}
-        flies, works = found["cosim.autopilot.agent"], found["cosim.live.worker"]
+        flies, works = found["cosim.autopilot.agent"], found["cosim.testbed.live.worker"]
         while works.nice() < min(flies.nice() + 1, 19):  # whoever works must not hold up whoever flies
             assert time.monotonic() < end
         pair.terminate()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cosim.autopilot.dialect import mavlink
-from cosim.vehicles.obstacles import Obstacles
+from cosim.physics.vehicles.obstacles import Obstacles
 from tests.unit.autopilot.wire import ORIGIN, Station, flying, rover, station
 
 GUIDED, AUTO, CIRCLE, LOITER, ALT_HOLD = 4, 3, 7, 5, 2

@@ -19,7 +19,7 @@ from cosim.autopilot.parameters import Parameters, table
 from cosim.autopilot.personas import PERSONAS
 from cosim.autopilot.streams import DEFAULT
 from cosim.autopilot.telemetry import BUILDERS
-from cosim.vehicles import Copter, VehicleFleet
+from cosim.physics.vehicles import Copter, VehicleFleet
 from tests.unit.autopilot.wire import ORIGIN, Station, flying, station
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from cosim.autopilot.dialect import mavlink
 from cosim.autopilot.telemetry import BUILDERS
-from cosim.vehicles import Rover
+from cosim.physics.vehicles import Rover
 from tests.unit.autopilot.wire import ORIGIN, Station, flying, rover, station
 
 ACCEPTED, TEMPORARILY_REJECTED, DENIED, UNSUPPORTED, FAILED = range(5)

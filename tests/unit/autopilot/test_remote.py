@@ -25,12 +25,12 @@ from cosim.autopilot.remote import (
     take,
 )  # fmt: skip
 from cosim.contract.errors import ProtocolError, SetupError
+from cosim.physics.vehicles import Copter, VehicleFleet, Waypoint
+from cosim.physics.vehicles import fleet as dynamics
+from cosim.physics.vehicles.layout import ITEM, STATE
+from cosim.physics.vehicles.terrain import Terrain
 from cosim.talk import keys
 from cosim.talk.codec import Message
-from cosim.vehicles import Copter, VehicleFleet, Waypoint
-from cosim.vehicles import fleet as dynamics
-from cosim.vehicles.layout import ITEM, STATE
-from cosim.vehicles.terrain import Terrain
 
 
 class Remote:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cosim.autopilot import Autopilot
 from cosim.autopilot.dialect import mavlink
-from cosim.vehicles import Copter, Rover, VehicleFleet
+from cosim.physics.vehicles import Copter, Rover, VehicleFleet
 
 ORIGIN = (38.24, 21.73, 60.0)  # deg, deg, m
 

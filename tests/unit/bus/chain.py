@@ -12,7 +12,7 @@ from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Event, Node, Scene
 from cosim.contract.frame import Frame
 from cosim.contract.signals import Column, Signal
-from cosim.plan.plan import AdapterPlan, Lag, Plan, Wire
+from cosim.scenario.plan.plan import AdapterPlan, Lag, Plan, Wire
 
 SIGNALS = {
     "place": Signal("place", "", (Column("x", "float64", "m", ""),)),

@@ -16,9 +16,9 @@ from cosim.bus.tally import Tally
 from cosim.contract.errors import ProtocolError
 from cosim.contract.frame import Frame
 from cosim.contract.signals import TASK_STATUS
-from cosim.plan.catalogue import signals_of
-from cosim.plan.compile import compile_plan
 from cosim.scenario.load import load
+from cosim.scenario.plan.catalogue import signals_of
+from cosim.scenario.plan.compile import compile_plan
 from cosim.talk.publish import Publisher, Subscriber, pack_scene, unpack_scene
 from tests.unit.talk.test_publish import LIMIT, frame, wait_for_observer
 

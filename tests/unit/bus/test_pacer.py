@@ -6,7 +6,7 @@ import pytest
 
 from cosim.bus.pacer import Pacer
 from cosim.contract.errors import RunError
-from cosim.plan.plan import Lag
+from cosim.scenario.plan.plan import Lag
 
 
 class Clock:

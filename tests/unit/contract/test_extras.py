@@ -22,7 +22,7 @@ def texts(*patterns):
 
 
 def test_a_remedy_names_the_packages_that_its_extra_brings():
-    code = texts("cosim/**/*.py", "adapters/*/*.py")
+    code = texts("cosim/**/*.py", "adapters/*/*.py", "extensions/**/*.py")
     named = {first or second for text in code.values() for first, second in NAMED.findall(text)}
     assert len(named) > 10
     assert named <= EXTRAS.keys()
@@ -32,7 +32,15 @@ def test_a_remedy_names_the_packages_that_its_extra_brings():
 
 
 def test_no_page_and_no_message_asks_an_index_for_this_package():
-    told = texts("*.md", "docs/**/*.md", "docs/**/*.ipynb", "*/*/README.md", "cosim/**/*.py", "adapters/*/*.py")
+    told = texts(
+        "*.md",
+        "docs/**/*.md",
+        "docs/**/*.ipynb",
+        "*/*/README.md",
+        "cosim/**/*.py",
+        "adapters/*/*.py",
+        "extensions/**/*.py",
+    )
     assert [path for path, text in told.items() if re.search(r"pip install [\"']?continuum-cosim", text)] == []
 
 

@@ -25,7 +25,7 @@ def test_the_adapters_of_this_repository_are_found_by_folder():
 
 
 def test_an_adapter_is_found_by_the_place_of_its_description():
-    assert adapter_kind("adapters.replay:ADAPTER") is adapter_kind("replay")
+    assert adapter_kind("cosim.adapters.replay:ADAPTER") is adapter_kind("replay")
 
 
 @pytest.mark.parametrize("name", ["a.b:C", "a:b", "_x.y_1:Z9"])
@@ -45,8 +45,8 @@ def test_what_is_no_place(name):
     ("place", "why"),
     [
         ("no_such_package.adapter:ADAPTER", "there is no module 'no_such_package' .*PYTHONPATH"),
-        ("adapters.replay:NOTHING", "has no attribute 'NOTHING'"),
-        ("adapters.replay:__doc__", "is a str, not an AdapterKind"),
+        ("cosim.adapters.replay:NOTHING", "has no attribute 'NOTHING'"),
+        ("cosim.adapters.replay:__doc__", "is a str, not an AdapterKind"),
     ],
 )
 def test_a_place_without_a_description_is_a_clear_error(place, why):

@@ -219,7 +219,7 @@ def test_rewards_come_to_the_seconds_of_the_run(scenario):
 
 @pytest.mark.parametrize(("module", "code"), [
     ("gymnasium", "import cosim.envs"), ("pettingzoo", "from cosim.envs import MultiEdge"),
-    ("torch", "from cosim.schedulers.catalogue.training import library; library()"),
+    ("torch", "from cosim.extensions.metanet.catalogue.training import library; library()"),
 ])  # fmt: skip
 def test_a_library_that_is_missing_is_told_with_what_to_install(tmp_path, module, code):
     (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError('no', name={module!r})")

@@ -19,9 +19,9 @@ from cosim.contract.laws import Law
 from cosim.contract.node_keys import Cell, Cost, Radio  # fmt: skip
 from cosim.contract.seeds import stream
 from cosim.contract.signals import CATALOGUE, TASK_STATUS
-from cosim.plan.plan import AdapterPlan, Lag, Plan, Recording, Wire
 from cosim.results.folder import RunFolder, digests
 from cosim.results.recorder import Recorder
+from cosim.scenario.plan.plan import AdapterPlan, Lag, Plan, Recording, Wire
 
 INF = float("inf")
 EDGES, CLOUD, CARS = 3, 3, 4  # number of edge hosts; slot of the cloud; first slot of the cars

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 import cosim
 from cosim.contract.errors import SetupError
-from cosim.plan.plan import Recording
 from cosim.results.compare import effects, exact, hedges_g, welch
 from cosim.results.folder import RunFolder
 from cosim.results.ledgers import ledger_faults
@@ -25,6 +24,7 @@ from cosim.results.load import QueryError
 from cosim.results.metrics import measure, write_metrics
 from cosim.results.replications import group, table
 from cosim.results.student import cdf, incomplete_beta, interval, quantile
+from cosim.scenario.plan.plan import Recording
 from tests.unit.results import synthetic
 
 pytest.importorskip("pandas")

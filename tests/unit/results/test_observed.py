@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from cosim import load as load_run
-from cosim.plan.compile import compile_plan
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
 from cosim.talk.control import command
 from cosim.talk.publish import Subscriber
 

@@ -22,11 +22,11 @@ import cosim
 from cosim.contract.errors import AdapterError, RunError
 from cosim.contract.frame import Frame, SlotTable
 from cosim.contract.signals import CATALOGUE
-from cosim.plan.plan import Recording
 from cosim.results import stream
 from cosim.results.convert import recover
 from cosim.results.folder import RunFolder
 from cosim.results.recorder import Recorder
+from cosim.scenario.plan.plan import Recording
 from tests.unit.results import synthetic
 
 MOBILITY = ("x", "y", "z", "speed", "heading")

@@ -26,17 +26,19 @@ def test_an_observer_sees_the_frames_of_a_run() -> None:
 
 
 def test_what_the_package_and_its_adapters_log_is_kept_and_adapters_warn_aloud(tmp_path, capsys) -> None:
-    before = [(logging.getLogger(name).level, logging.getLogger(name).handlers[:]) for name in ("cosim", "adapters")]
+    before = [
+        (logging.getLogger(name).level, logging.getLogger(name).handlers[:]) for name in ("cosim", "cosim.adapters")
+    ]
     with _log_into(tmp_path / "run.log"):
         logging.getLogger("cosim.vehicle").info("flown here")
-        logging.getLogger("adapters.sumo.backend").info("a detail")
-        logging.getLogger("adapters.vehicle.mavlink").warning("a table of ports")
+        logging.getLogger("cosim.adapters.sumo.backend").info("a detail")
+        logging.getLogger("cosim.adapters.vehicle.mavlink").warning("a table of ports")
     kept = (tmp_path / "run.log").read_text()
     assert [line.split()[2:] for line in kept.splitlines()] == [
         ["INFO", "cosim.vehicle:", "flown", "here"],
-        ["INFO", "adapters.sumo.backend:", "a", "detail"],
-        ["WARNING", "adapters.vehicle.mavlink:", "a", "table", "of", "ports"],
+        ["INFO", "cosim.adapters.sumo.backend:", "a", "detail"],
+        ["WARNING", "cosim.adapters.vehicle.mavlink:", "a", "table", "of", "ports"],
     ]
     assert capsys.readouterr().err == "a table of ports\n"
-    after = [(logging.getLogger(name).level, logging.getLogger(name).handlers) for name in ("cosim", "adapters")]
+    after = [(logging.getLogger(name).level, logging.getLogger(name).handlers) for name in ("cosim", "cosim.adapters")]
     assert after == before

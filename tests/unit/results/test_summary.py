@@ -9,7 +9,6 @@ import pytest
 
 import cosim
 from cosim.contract.signals import CATALOGUE, TASK_STATUS
-from cosim.plan.plan import Recording
 from cosim.report.folder import Folder
 from cosim.report.statistics import statistics_table
 from cosim.report.write import write_report
@@ -17,6 +16,7 @@ from cosim.results.convert import recover
 from cosim.results.folder import RunFolder
 from cosim.results.recorder import Recorder
 from cosim.results.summary import ERROR, PARTS, bins, measured, middles, quantile
+from cosim.scenario.plan.plan import Recording
 from tests.unit.results import synthetic
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from cosim.contract.errors import ScenarioError
-from cosim.plan.compile import compile_plan
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
 from cosim.scenario.sweep import expand
 from tests.mutations import mutate
 from tests.unit.scenario import fakes

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.plan.compile import checked, compile_plan
-from cosim.plan.variants import wrong_values
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import checked, compile_plan
+from cosim.scenario.plan.variants import wrong_values
 from cosim.scenario.sweep import expand
 
 SITE = """\

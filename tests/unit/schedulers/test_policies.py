@@ -5,21 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from adapters.continuum import ADAPTER as CONTINUUM
-from adapters.continuum.tests.test_continuum_adapter import CLOUD, EDGE, UAV, load, scene
-from adapters.interval import ADAPTER as INTERVAL
-from adapters.interval.tests import test_interval_adapter as containers
+from cosim.adapters.continuum import ADAPTER as CONTINUUM
+from cosim.adapters.continuum.tests.test_continuum_adapter import CLOUD, EDGE, UAV, load, scene
+from cosim.adapters.interval import ADAPTER as INTERVAL
+from cosim.adapters.interval.tests import test_interval_adapter as containers
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Link, SlotRange
-from cosim.peers.interval import ContainerArrivals, Interval, azure_fog, static
-from cosim.peers.offloading.choosing import POLICIES as OFFLOADING
-from cosim.peers.offloading.simulation import Simulation
-from cosim.peers.offloading.vehicular.choices import POLICIES as VEHICULAR
+from cosim.engine.interval import ContainerArrivals, Interval, azure_fog, static
+from cosim.extensions.edgecloudsim.offloading.choosing import POLICIES as OFFLOADING
+from cosim.extensions.edgecloudsim.offloading.simulation import Simulation
+from cosim.extensions.edgecloudsim.offloading.vehicular.choices import POLICIES as VEHICULAR
+from cosim.extensions.edgecloudsim.tests.offloading.studies import study
 from cosim.schedulers import MODELS, OF_MODELS, POLICIES, SchedulerError, list_schedulers, scheduler, scheduler_names
 from cosim.schedulers.models import interval_state, per_interval, per_machine
 from cosim.schedulers.policies import Bandit, Game, edf
 from cosim.schedulers.state import GRAPH, HOST, KEEP, TASK, WHOLE, State, answers, decides, matrix
-from tests.unit.peers.offloading.studies import study
 
 
 def state(hosts=3, **tasks):
@@ -195,7 +195,7 @@ def test_the_catalogue_names_what_the_models_have():
     listed = {one.name: one for one in list_schedulers()}
     offloading = {name for names in OFFLOADING.values() for name in names} | set(VEHICULAR)
     assert {name for name, one in listed.items() if "offloading" in one.models} - set(POLICIES) == offloading
-    from cosim.peers.interval.layout import POLICIES as COMPILED
+    from cosim.engine.interval.layout import POLICIES as COMPILED
 
     assert {name for name, one in listed.items() if "interval" in one.models} - set(POLICIES) == set(COMPILED[1:])
     assert set(OF_MODELS) <= set(listed)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cosim.continuum.schedulers import ORDER
+from cosim.engine.continuum.schedulers import ORDER
 from cosim.schedulers import BUILTIN, Scheduler, SchedulerError, list_schedulers, scheduler, scheduler_names
 from cosim.schedulers.state import decides
 

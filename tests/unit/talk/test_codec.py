@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ProtocolError
-from cosim.live.protocol import FROM_AGENT, FROM_GATEWAY, MAX_MESSAGE
 from cosim.talk.codec import (
     PROTOCOL,
     Anything,
@@ -28,7 +27,8 @@ from cosim.talk.codec import (
     Text,
     Whole,
 )
-from tests.unit.live.pair import READING
+from cosim.testbed.live.protocol import FROM_AGENT, FROM_GATEWAY, MAX_MESSAGE
+from tests.unit.testbed.live.pair import READING
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -100,7 +100,7 @@ def test_every_module_that_talks_declares_its_messages_and_packs_none_itself():
         if re.search(r"^PROTOCOL\b", path.read_text("utf-8"), re.M)
     ]
     # a sidecar has no msgpack: what it says along with a descriptor is JSON, of a version of its own
-    assert protocols == ["cosim/emulation/handover.py", "cosim/talk/codec.py"]
+    assert protocols == ["cosim/talk/codec.py", "cosim/testbed/emulation/handover.py"]
 
 
 @given(st.sampled_from(KINDS).flatmap(

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cosim.plan.compile import compile_plan
 from cosim.results.folder import run_folders
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.online.following import Following
 from cosim.twin.online.windows import WindowReport
 from cosim.twin.scenario.overlay import read

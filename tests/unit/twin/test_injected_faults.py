@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 import cosim
 from cosim.cli.main import app
-from cosim.plan.compile import compile_plan
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.scenario.study import study
 
 SCENARIO = """\

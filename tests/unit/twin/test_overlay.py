@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ScenarioError
-from cosim.plan.compile import compile_plan
 from cosim.scenario.extrapolation import extrapolations
 from cosim.scenario.free import free_values
 from cosim.scenario.load import Loaded, load
+from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.calibration import Calibration, Estimate, Gap, Judgement
 from cosim.twin.scenario.overlay import document, read, write
 

@@ -12,10 +12,10 @@ import pytest
 
 import cosim
 from cosim.contract.errors import ScenarioError
-from cosim.plan.compile import compile_plan
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
-from cosim.tables.table import read, stamps, time_column
+from cosim.scenario.plan.compile import compile_plan
+from cosim.sources.tables.table import read, stamps, time_column
 from cosim.twin.scenario.study import study
 from cosim.twin.telemetry.measured import factor_of
 

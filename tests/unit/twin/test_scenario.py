@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from cosim.contract.errors import ScenarioError
-from cosim.plan.compile import compile_plan
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.scenario.study import Study, study
 
 BENCH = """\

@@ -10,10 +10,10 @@ import pytest
 
 import cosim
 from cosim.contract.errors import ScenarioError
-from cosim.plan.compile import compile_plan
 from cosim.report.calibration import write_calibration
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.fitting.evidence import gather
 from cosim.twin.scenario.overlay import read, write

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ScenarioError
-from cosim.tables.table import read
+from cosim.sources.tables.table import read
 from cosim.twin.fitting.predictive import FIGURES
 from cosim.twin.problem import MeasuredSignal
 from cosim.twin.scenario.handling import _unlike

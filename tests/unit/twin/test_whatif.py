@@ -7,9 +7,9 @@ import json
 import pytest
 
 from cosim.contract.errors import ScenarioError
-from cosim.plan.compile import compile_plan
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.prediction import draws
 from cosim.twin.prediction.whatif import AS_IT_IS, what_if
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cosim.continuum import Engine, Kind, Stream, System
-from cosim.continuum.system import Trace
+from cosim.engine.continuum import Engine, Kind, Stream, System
+from cosim.engine.continuum.system import Trace
 from cosim.twin.fitting.nearest import AT, quantile
 from cosim.twin.models import station as stations
 from cosim.twin.models.station import ServiceStation, identify

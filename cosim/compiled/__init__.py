@@ -1,0 +1,1 @@
+"""What is compiled by numba, and what stands on its private names."""

@@ -1,8 +1,0 @@
-"""How functions of this package are compiled: entry points, and parts of them that have no other caller."""
-
-from __future__ import annotations
-
-from cosim import compiling
-
-entry = compiling.entry()
-jit = compiling.inner

@@ -1,1 +1,0 @@
-"""The C sources of linkd and of its switch; `cosim.emulation.compiled` builds them."""

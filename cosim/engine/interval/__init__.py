@@ -1,0 +1,65 @@
+"""Containers on the hosts of an edge-cloud fleet, placed and moved once per interval.
+
+    from cosim.engine.interval import Interval, azure_fog, static
+
+    simulation = Interval(azure_fog(50), static(300.0), seed=7, policy="least-loaded")
+    figures = simulation.run(100)
+
+The class of model of COSCO, SimTune and MetaNet: in each interval containers arrive, a scheduler
+gives containers a host, images travel, and the hosts' MIPS are shared. Compiled, on flat arrays, any
+number of hosts. The physics is the stated one; each deviation of the published simulators from it is
+a named switch (`quirks`). `batch` runs many seeds and parameter sets at once.
+
+The names below are imported when they are first used, as numba takes half a second.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cosim.engine.interval.fleet import (
+        HostFleet,
+        Type,
+        azure_fog,
+        bitbrain_fog,
+        metanet_fleet,
+        simple_fog,
+        simtune_testbed,
+    )
+    from cosim.engine.interval.quirks import QUIRKS, compatible
+    from cosim.engine.interval.replicas import batch
+    from cosim.engine.interval.simulator import Interval, IntervalSnapshot, IntervalView
+    from cosim.engine.interval.warm import compiled
+    from cosim.engine.interval.workload import (
+        ContainerArrivals,
+        ContainerWorkload,
+        aiotbench,
+        bitbrains,
+        defog,
+        static,
+        traces,
+    )
+
+_PLACES = {
+    "ContainerArrivals": "workload", "ContainerWorkload": "workload", "HostFleet": "fleet", "Interval": "simulator",
+    "IntervalSnapshot": "simulator", "IntervalView": "simulator", "QUIRKS": "quirks", "Type": "fleet",
+    "aiotbench": "workload", "azure_fog": "fleet",
+    "batch": "replicas", "bitbrain_fog": "fleet", "bitbrains": "workload", "compatible": "quirks",
+    "compiled": "warm", "defog": "workload", "metanet_fleet": "fleet", "simple_fog": "fleet",
+    "simtune_testbed": "fleet", "static": "workload", "traces": "workload",
+}  # fmt: skip
+
+__all__ = [
+    "QUIRKS", "ContainerArrivals", "ContainerWorkload", "HostFleet", "Interval", "IntervalSnapshot",
+    "IntervalView", "Type", "aiotbench", "azure_fog", "batch", "bitbrain_fog", "bitbrains", "compatible",
+    "compiled", "defog", "metanet_fleet", "simple_fog",
+    "simtune_testbed", "static", "traces",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name in _PLACES:
+        return getattr(importlib.import_module(f"cosim.engine.interval.{_PLACES[name]}"), name)
+    raise AttributeError(f"module 'cosim.engine.interval' has no attribute '{name}'")

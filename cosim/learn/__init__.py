@@ -1,0 +1,1 @@
+"""Data sets of runs, and the detectors that are trained with them."""

@@ -1,0 +1,14 @@
+"""Labelled data sets out of runs and tables: windows, a label rule, splits by scene, a leakage test, and a data card.
+
+    from cosim.learn.dataset import Recipe, build
+    recipe = Recipe(("ue", "gnb"), "jamming.loss >= 3", keep=("jamming.loss",))
+    made = build(["runs/jamming/sweep-1a2b3c4d"], recipe, "data/jamming")
+
+`docs/dataset.md` tells the rest.
+"""
+
+from cosim.learn.dataset.build import Made, build
+from cosim.learn.dataset.presets import PRESETS, preset
+from cosim.learn.dataset.recipe import Recipe
+
+__all__ = ["PRESETS", "Made", "Recipe", "build", "preset"]

@@ -1,0 +1,1 @@
+"""What the world does by itself: radio waves and moving vehicles."""

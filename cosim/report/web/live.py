@@ -1,0 +1,265 @@
+"""A run that publishes its frames: the newest of everything, and its history since we look."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from cosim.contract.errors import ProtocolError, SetupError
+from cosim.contract.frame import Array, Frame, SlotTable
+from cosim.report.web.figures import FOLLOWED, figures_of, split
+from cosim.report.web.history import History
+from cosim.report.web.message import pack, pack_columns
+from cosim.report.web.pictures import Pictures
+from cosim.report.web.source import PARTS, SHORT
+from cosim.results.layers import file_lines, flat
+from cosim.talk.publish import Subscriber, TickSnapshot
+
+log = logging.getLogger("cosim.report.web")
+
+_LOOK = 0.2  # s between two looks at whether to end
+DOUBTS = 20  # seconds of doubtful emulation that are named, the last ones
+_SAMPLE = 0.2  # s of wall clock between two points of the history
+
+
+class LiveSource:
+    """Observes the publication at `address` in a thread, over lines of GeoJSON files.
+
+    `folder` is that of the run where this machine has it: pictures of drones are rendered from what lies in it.
+    Raises `SetupError` for what is no address. A file that cannot be used is told in the log.
+    """
+
+    live = True
+
+    def __init__(self, address: str, maps: Sequence[Path] = (), folder: Path | None = None) -> None:
+        self.address = address
+        self._maps = tuple(maps)
+        self.serial = 0
+        self._subscriber = Subscriber(address)
+        self._lock = threading.Lock()
+        self._pictures = Pictures(folder)
+        self._rings: set[Callable[[], None]] = set()
+        self._run = b""
+        self._snapshot: TickSnapshot | None = None
+        self._scene: dict[str, Any] = {}
+        self._frames: dict[str, dict[str, Frame]] = {}  # signal -> writer -> its newest frame
+        self._tables: dict[int, SlotTable] = {}
+        self._history = History({})
+        self._doubts: list[float] = []  # s, when the emulated links were not what was asked
+        self._followed: dict[str, str] = {}  # figure of a single node -> the node's name
+        self._sampled = (-math.inf, math.nan)  # wall and simulated s of the last point of the history
+        self._packed: tuple[int, tuple[list[list[Any]], bytes]] = (-1, ([], b""))
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="cosim-view", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop observing."""
+        self._ending.set()
+        self._thread.join()
+
+    @property
+    def control(self) -> str:
+        """Where the run takes commands, or ""."""
+        with self._lock:
+            return str(self._snapshot.state.get("control", "")) if self._snapshot else ""
+
+    def listen(self, ring: Callable[[], None]) -> Callable[[], None]:
+        """Have `ring` called for every new frame."""
+        self._rings.add(ring)
+        return lambda: self._rings.discard(ring)
+
+    def scene(self) -> dict[str, Any]:
+        """The scene of the run that publishes now; `{}` and `waiting` as long as none does."""
+        with self._lock:
+            waiting = self._snapshot is None
+            return {
+                **self._scene, "live": True, "run": self._run.hex(), "waiting": waiting, "address": self.address
+            }  # fmt: skip
+
+    def frame(self, at: float | None, watch: int) -> bytes:
+        """The newest frame; `at` is ignored."""
+        with self._lock:
+            snapshot = self._snapshot
+            if snapshot is None:
+                return pack({"serial": 0, "run": "", "time": 0.0, "state": {}, "detail": None}, ([], b""))
+            if self._packed[0] != self.serial:
+                self._packed = (self.serial, pack_columns(self._columns()))
+            state = {key: value for key, value in snapshot.state.items() if key not in ("events", "writers")}
+            if doubt := self._doubt():
+                state["emulation"] = doubt
+            header = {
+                "serial": self.serial,
+                "run": self._run.hex(),
+                "time": snapshot.time,
+                "state": state,
+                "events": snapshot.state.get("events", {}).get("count", 0),
+                "detail": self._detail(watch) if watch >= 0 else None,
+            }
+            return pack(header, self._packed[1])
+
+    def series(self, figures: Sequence[str], since: float) -> dict[str, Any]:
+        """What has been seen of `figures` after `since` s."""
+        with self._lock:
+            units = {figure["name"]: figure["unit"] for figure in self._scene.get("figures", ())}
+            found: dict[str, Any] = {}
+            for name in figures:
+                figure = name.partition("@")[0]
+                if figure in units:
+                    if figure != name and len(self._followed) < FOLLOWED:
+                        self._followed.setdefault(name, self._name(split(name)[2]))
+                    times, lines = self._history.read(name, since)
+                    found[name] = {"unit": units[figure], "times": times, "lines": lines}
+            return {"run": self._run.hex(), "figures": found}
+
+    def events(self) -> list[list[Any]]:
+        """The newest events of the run."""
+        with self._lock:
+            return list(self._snapshot.state.get("events", {}).get("recent", ())) if self._snapshot else []
+
+    def picture(self, number: int, at: float | None) -> bytes | None:
+        """What the node took last; needs the run's folder on this machine."""
+        with self._lock:
+            told = self._detail(number)
+        return self._pictures.png(told["name"], told["signals"].get("picture", {}))
+
+    def find(self, text: str) -> list[list[Any]]:
+        """Nodes whose name holds `text`, static ones first."""
+        wanted = text.lower()
+        with self._lock:
+            names = [(slot, node["id"]) for slot, node in enumerate(self._scene.get("nodes", ()))]
+            present = self._present()
+            for table in self._tables.values():
+                names += [(table.first + i, name) for i, name in enumerate(table.ids) if table.first + i in present]
+        return [[number, name] for number, name in names if name and wanted in name.lower()][:20]
+
+    def _watch(self) -> None:
+        try:
+            while not self._ending.is_set():
+                try:
+                    snapshot = self._subscriber.latest(_LOOK)
+                except ProtocolError as error:
+                    log.warning("%s sent something else than a publication: %s", self.address, error)
+                    self._ending.wait(_LOOK)
+                    continue
+                if snapshot is not None:
+                    with self._lock:
+                        self._take(snapshot)
+                    for ring in tuple(self._rings):
+                        ring()
+        finally:
+            self._subscriber.close()
+
+    def _own_lines(self) -> list[list[float]]:
+        geo = self._scene.get("geo")
+        found = []
+        for file in self._maps:
+            try:
+                found += flat(file_lines(file, geo and (geo[0], geo[1])))
+            except SetupError as error:
+                log.warning("%s", error)
+        return found
+
+    def _take(self, snapshot: TickSnapshot) -> None:
+        if snapshot.run != self._run:
+            self._run, self._frames, self._tables = snapshot.run, {}, {}
+            self._scene = {**snapshot.scene}
+            if self._scene:
+                kinds = [kind["name"] for kind in self._scene["kinds"]]
+                fleets = self._scene["fleets"]
+                self._scene["members"] = [[f["first"], f["count"], kinds.index(f["kind"])] for f in fleets]
+                self._scene["lines"] = [*self._scene.get("lines", ()), *self._own_lines()]
+                self._scene["figures"] = figures_of(self._scene["signals"], live=True)
+            self._history = History(self._scene)
+            self._followed, self._doubts = {}, []
+            self._sampled = (-math.inf, math.nan)
+        writers = snapshot.state.get("writers") or [""] * len(snapshot.frames)  # the adapters, one per frame
+        for writer, frame in zip(writers, snapshot.frames, strict=False):
+            self._frames.setdefault(frame.signal, {})[writer] = frame
+            if frame.table is not None:
+                self._tables[frame.table.first] = frame.table
+        at = self._emulation().get("doubtful_at", math.nan)
+        if math.isfinite(at) and at not in self._doubts[-1:]:
+            self._doubts = [*self._doubts, at][-DOUBTS:]
+        self._snapshot = snapshot
+        self.serial += 1
+        wall, time = self._sampled
+        now = monotonic()
+        if now - wall >= _SAMPLE or snapshot.state.get("ended"):
+            pace = (snapshot.time - time) / (now - wall)
+            held = {signal: tuple(frames.values()) for signal, frames in self._frames.items()}
+            self._history.add(snapshot.time, held, snapshot.state, pace, self._single())
+            self._sampled = (now, snapshot.time)
+
+    def _emulation(self) -> dict[str, float]:
+        """What the network service says of itself; empty for a run without real nodes."""
+        frames = [frame for frame in self._frames.get("emulation", {}).values() if len(frame)]
+        return {name: column[-1].item() for name, column in frames[-1].columns.items()} if frames else {}
+
+    def _doubt(self) -> dict[str, Any]:
+        """How many seconds' emulation is in doubt, why, and the last of them; empty: none is."""
+        now = self._emulation()
+        return {**now, "at": self._doubts} if now.get("doubtful") else {}
+
+    def _single(self) -> dict[tuple[str, str], float]:
+        """The values of the nodes that are followed, as long as the same ones are at their slots."""
+        values = {}
+        for figure, name in self._followed.items():
+            signal, column, number = split(figure)
+            for frame in self._frames.get(signal, {}).values():
+                rows = np.flatnonzero(frame.slot == number)
+                if len(rows) and self._name(number) == name:
+                    values[figure, name] = float(frame[column][rows[-1]])
+        return values
+
+    def _columns(self) -> dict[str, Array]:
+        columns: dict[str, Array] = {}
+        for part, (signal, wanted) in PARTS.items():
+            frames = [frame for frame in self._frames.get(signal, {}).values() if len(frame)]
+            if not frames:
+                continue
+            columns[f"{part}.node"] = np.concatenate([frame.slot for frame in frames]).astype("<i4")
+            for short, name in wanted.items():
+                data = np.concatenate([frame[name] for frame in frames])
+                columns[f"{part}.{short}"] = data.astype(SHORT.get(short, "<f4"))
+        return columns
+
+    def _present(self) -> set[int]:
+        frames = self._frames.get("mobility", {}).values()
+        return set(np.concatenate([frame.slot for frame in frames]).tolist()) if frames else set()
+
+    def _name(self, number: int) -> str:
+        nodes = self._scene.get("nodes", ())
+        if 0 <= number < len(nodes):
+            return str(nodes[number]["id"])
+        for table in self._tables.values():
+            if table.first <= number < table.first + len(table.ids):
+                return table.ids[number - table.first]
+        return f"slot {number}"
+
+    def _detail(self, number: int) -> dict[str, Any]:
+        """All that the newest frames say of node `number`."""
+        found: dict[str, Any] = {}
+        about = self._scene.get("signals", {})
+        for signal, frames in self._frames.items():
+            if about.get(signal, {}).get("rows") != "node":
+                continue
+            for frame in frames.values():
+                rows = np.flatnonzero(frame.slot == number)
+                if len(rows):
+                    row = int(rows[-1])
+                    values = {name: column[row].item() for name, column in frame.columns.items()}
+                    for name, column in about[signal]["columns"].items():
+                        if column["role"] == "slot" and name in values:
+                            values[name] = self._name(values[name]) if values[name] >= 0 else None
+                        elif column["role"] == "code" and 0 <= values.get(name, -1) < len(column["codes"]):
+                            values[name] = column["codes"][values[name]]
+                    found[signal] = values
+        return {"node": number, "name": self._name(number), "signals": found}

@@ -1,0 +1,48 @@
+"""Plans as plain data and back, for run folders, for workers of a sweep, for other hosts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cosim.contract.errors import RunError
+from cosim.scenario.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+
+@cache
+def _reader() -> TypeAdapter[Plan]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Plan)
+
+
+def plan_from_dict(data: Mapping[str, Any], root: Path) -> Plan:
+    """The plan whose `as_dict()` is `data`, with its scenario in the folder `root`.
+
+    `data` may have travelled as JSON (lists for tuples) or msgpack. Raises `RunError` when it is
+    not a plan of this version.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return _reader().validate_python({**data, "root": root})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise RunError(f"this is not a plan of this version of cosim: {where}: {first['msg']}") from None
+
+
+def plan_to_text(plan: Plan) -> str:
+    """`plan` as JSON; infinity is written as Python's json module writes it."""
+    return json.dumps(plan.as_dict(), indent=1)
+
+
+def plan_from_text(text: str, root: Path) -> Plan:
+    """The plan that `plan_to_text` wrote."""
+    return plan_from_dict(json.loads(text), root)

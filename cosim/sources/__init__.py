@@ -1,0 +1,1 @@
+"""What others wrote: files of other simulators, traces and tables."""

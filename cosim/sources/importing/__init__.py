@@ -1,0 +1,6 @@
+"""Scenarios from other simulators' input files and from traces, one module per source.
+
+Every source has a function `read(...)` that returns an `Imported`: the text of a scenario, and a
+notice for every key that does not do what its author may have thought. It writes nothing;
+`cosim.sources.importing.write.write_scenario` does, all or nothing.
+"""

@@ -1,0 +1,34 @@
+"""Scenarios from the descriptors of the MLSysOps framework: nodes, clusters, datacentres, continuum, applications.
+
+    from cosim.sources.importing.mlsysops import read
+
+    imported = read([Path("node-1.yaml"), Path("cluster.yaml"), Path("app.yaml")])
+
+The descriptors say what nodes are, not what their links and tasks measure, so `read` fills in
+nominal figures and says so in a notice each. It is as tolerant as the files are various: keys count
+in any spelling (`continuum_layer`, `continuumLayer`, `Continuum-Layer`), user files and validated
+copies are both taken, and a field that makes no sense costs a notice, not the import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cosim.sources.importing.imported import Imported, Notice
+from cosim.sources.importing.mlsysops.bodies import read_bodies
+from cosim.sources.importing.mlsysops.nodes import read_inventory
+from cosim.sources.importing.mlsysops.scenario import scenario
+
+__all__ = ["read"]
+
+
+def read(files: Sequence[Path]) -> Imported:
+    """Descriptors as a scenario for the adapter `continuum`; a folder stands for the YAML files in it.
+
+    Raises `ScenarioError` when a file is not YAML text, or when there is no node that can be a host.
+    """
+    notices: list[Notice] = []
+    bodies = read_bodies(files, notices)
+    inventory = read_inventory(bodies, notices)
+    return scenario(inventory, bodies, notices)

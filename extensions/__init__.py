@@ -1,0 +1,1 @@
+"""Systems of published work, each in one folder, on top of the core."""

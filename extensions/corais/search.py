@@ -1,0 +1,544 @@
+"""Ours: a decision by construction, then moves and swaps away from the worst edge, with kicks out of local optima.
+
+`solve` stops at the floor (no decision is below the backlog of the worst edge) or when its budget is spent. The
+budget counts evaluations, not time, so that equal seeds give equal decisions on every machine.
+
+Construction looks for the smallest makespan at which all requests, longest first, can be placed: at a given makespan
+each goes to the edge that spends least of its time on it and still ends within. That is bisected, first without more,
+then for the longest ways that each of the fastest edges may take, one after the other: what the fastest edge waits for
+and answers is paid by all that it computes. Then edges change, at random, how far they take requests from and answer
+to, and all requests are placed anew a little below the worst; where that fails, some requests are moved and the descent
+begins again. Above `DENSE` pairs of requests and edges there is no table of times, and `filling` places the requests.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.compiled.compiling import entry, part
+from cosim.extensions.corais.filling import fill
+from cosim.extensions.corais.problem import Decision, Floats, Instance, distance, response
+
+Ints = NDArray[np.int64]
+Index = Any  # int in Python, int64 in machine code: numba makes a float of a signed and an unsigned one
+
+DENSE = 2_000_000  # pairs of request and edge up to which a table of times is made
+BUDGET = 60_000  # evaluations of a move or swap; about 1 ms
+BISECTIONS = 12
+RULES = 3  # by which an edge is chosen when all are placed anew
+_CAPS, _SWEPT, _ROUNDS = 16, 3, 2  # caps tried, of so many of the fastest edges, how often
+TRIES = 8  # of other caps before a kick
+_STEPS = (0.02, 0.0005)  # how far below the best makespan all are placed anew, at first and at least
+_EPS = 1e-12
+
+
+def solve(instance: Instance, *, budget: int = BUDGET, seed: int = 0) -> Decision:
+    """A decision for `instance`: (requests,) edges."""
+    arrays = instance.arrays()
+    if instance.requests == 0:
+        return np.zeros(0, np.int64)
+    if instance.requests * instance.edges > DENSE:
+        return fill(instance)
+    found: Decision = _dense(instance.floor, budget, BISECTIONS, np.uint64(seed), *arrays)
+    return found
+
+
+@part
+def _times(
+    place: Floats, slope: Floats, offset: Floats, replicas: Ints, source: Ints, target: Ints, size: Floats,
+    output: Floats, transfer: float,
+) -> tuple[Floats, Floats, Floats]:  # fmt: skip
+    """(edges, requests) s of work, of the input's way (0 at its source), of the result's way."""
+    edges, requests = len(slope), len(source)
+    work, way, back = np.empty((edges, requests)), np.empty((edges, requests)), np.empty((edges, requests))
+    apart = np.empty((edges, len(place)))
+    for q in range(edges):
+        for n in range(len(place)):
+            apart[q, n] = transfer * distance(place, q, n)
+    for q in range(edges):
+        for z in range(requests):
+            work[q, z] = (slope[q] * size[z] + offset[q]) / replicas[q]
+            way[q, z] = size[z] * apart[q, source[z]]
+            back[q, z] = output[z] * apart[q, target[z]]
+    return work, way, back
+
+
+@part
+def _place(
+    limit: float, order: Ints, work: Floats, way: Floats, back: Floats, source: Ints, base: Floats, state: Floats,
+    decision: Ints,
+) -> bool:  # fmt: skip
+    """Place all requests so that every edge ends within `limit`, if that goes by the rule; `state` is scratch."""
+    state[:] = base
+    edges = work.shape[0]
+    for z in order:
+        best, least = -1, np.inf
+        for q in range(edges):
+            own, other, arrival, last = state[q, 0], state[q, 1], state[q, 2], state[q, 3]
+            if q == source[z]:
+                own += work[q, z]
+            else:
+                other += work[q, z]
+                arrival = max(arrival, way[q, z])
+            last = max(last, back[q, z])
+            after = response(own, other, arrival, last)
+            # What the edge loses of its time, in parts of the time that it has.
+            spent = (after - response(state[q, 0], state[q, 1], state[q, 2], state[q, 3])) / limit
+            price = spent + work[q, z] / limit
+            if after <= limit and price < least:
+                best, least = q, price
+        if best < 0:
+            return False
+        decision[z] = best
+        _add(state[best], best == source[z], work[best, z], way[best, z], back[best, z])
+    return True
+
+
+@part
+def _add(row: Floats, own: bool, work: float, way: float, back: float) -> None:
+    if own:
+        row[0] += work
+    else:
+        row[1] += work
+        row[2] = max(row[2], way)
+    row[3] = max(row[3], back)
+
+
+@part
+def _greedy(order: Ints, work: Floats, way: Floats, back: Floats, source: Ints, state: Floats, decision: Ints) -> float:
+    """Longest first, each where the edge's response stays least; the makespan."""
+    for z in order:
+        best, least = 0, np.inf
+        for q in range(work.shape[0]):
+            own, other, arrival = state[q, 0], state[q, 1], state[q, 2]
+            if q == source[z]:
+                own += work[q, z]
+            else:
+                other += work[q, z]
+                arrival = max(arrival, way[q, z])
+            after = response(own, other, arrival, max(state[q, 3], back[q, z]))
+            if after < least:
+                best, least = q, after
+        decision[z] = best
+        _add(state[best], best == source[z], work[best, z], way[best, z], back[best, z])
+    worst = 0.0
+    for q in range(work.shape[0]):
+        worst = max(worst, response(state[q, 0], state[q, 1], state[q, 2], state[q, 3]))
+    return worst
+
+
+@part
+def _sum(
+    q: Index, decision: Ints, work: Floats, way: Floats, back: Floats, source: Ints, base: Floats, rows: Floats
+) -> None:
+    """The state of one edge anew: sums, and the two largest ways with the request of the largest.
+
+    rows[q]: own, other, arrival, second arrival, its request, last, second last, its request, response.
+    """
+    own, other = base[q, 0], base[q, 1]
+    first, second, who = base[q, 2], base[q, 2], -1
+    late, later, whose = base[q, 3], base[q, 3], -1
+    for z in range(len(decision)):
+        if decision[z] != q:
+            continue
+        if q == source[z]:
+            own += work[q, z]
+        else:
+            other += work[q, z]
+            if way[q, z] > first:
+                second, first, who = first, way[q, z], z
+            elif way[q, z] > second:
+                second = way[q, z]
+        if back[q, z] > late:
+            later, late, whose = late, back[q, z], z
+        elif back[q, z] > later:
+            later = back[q, z]
+    rows[q, 0], rows[q, 1], rows[q, 2], rows[q, 3], rows[q, 4] = own, other, first, second, who
+    rows[q, 5], rows[q, 6], rows[q, 7] = late, later, whose
+    rows[q, 8] = response(own, other, first, late)
+
+
+@part
+def _changed(
+    rows: Floats, q: Index, out: Index, into: Index, work: Floats, way: Floats, back: Floats, source: Ints
+) -> float:
+    """The response of edge q without request `out` and with request `into`; -1: none."""
+    own, other, first, late = rows[q, 0], rows[q, 1], rows[q, 2], rows[q, 5]
+    if out >= 0:
+        if source[out] == q:
+            own -= work[q, out]
+        else:
+            other -= work[q, out]
+            if rows[q, 4] == out:
+                first = rows[q, 3]
+        if rows[q, 7] == out:
+            late = rows[q, 6]
+    if into >= 0:
+        if source[into] == q:
+            own += work[q, into]
+        else:
+            other += work[q, into]
+            first = max(first, way[q, into])
+        late = max(late, back[q, into])
+    return response(own, other, first, late)
+
+
+@part
+def _improve(
+    w: Index, limit: float, decision: Ints, rows: Floats, work: Floats, way: Floats, back: Floats, source: Ints
+) -> tuple[int, int, int, int]:  # fmt: skip
+    """The first move, or else swap, after which edge w and the other one end before `limit`.
+
+    Returns request, edge, the request that comes back or -1, and the evaluations; request -1: there is none.
+    """
+    edges, requests = work.shape
+    tried = 0
+    for z in range(requests):
+        if decision[z] == w and _changed(rows, w, z, -1, work, way, back, source) < limit:
+            tried += edges
+            for q in range(edges):
+                if q != w and _changed(rows, q, -1, z, work, way, back, source) < limit:
+                    return z, q, -1, tried
+    for z in range(requests):
+        if decision[z] != w:
+            continue
+        tried += requests
+        for z2 in range(requests):
+            q = decision[z2]
+            if (
+                q != w
+                and _changed(rows, w, z, z2, work, way, back, source) < limit
+                and _changed(rows, q, z2, z, work, way, back, source) < limit
+            ):
+                return z, q, z2, tried
+    return -1, -1, -1, tried
+
+
+@part
+def _descend(
+    decision: Ints, rows: Floats, work: Floats, way: Floats, back: Floats, source: Ints, base: Floats, budget: int
+) -> int:
+    """Moves and swaps that lower the worst edge until there is none, or the budget is spent; what is left of it."""
+    while budget > 0:
+        w = int(np.argmax(rows[:, 8]))
+        z, q, other, tried = _improve(w, rows[w, 8] - _EPS, decision, rows, work, way, back, source)
+        budget -= tried + len(decision)
+        if z < 0:
+            break
+        decision[z] = q
+        if other >= 0:
+            decision[other] = w
+        _sum(w, decision, work, way, back, source, base, rows)
+        _sum(q, decision, work, way, back, source, base, rows)
+    return budget
+
+
+@part
+def _random(state: np.uint64) -> np.uint64:
+    """xorshift64*, without its multiplication."""
+    state ^= state >> np.uint64(12)
+    state ^= state << np.uint64(25)
+    state ^= state >> np.uint64(27)
+    return state
+
+
+@part
+def _below(word: np.uint64, shift: int, count: int) -> Index:
+    """A whole number from 0 to below `count`, of the bits of `word` above the first `shift`."""
+    return np.int64((word >> np.uint64(shift)) % np.uint64(count))
+
+
+@part
+def _kick(
+    word: np.uint64, decision: Ints, rows: Floats, work: Floats, way: Floats, back: Floats, source: Ints, base: Floats
+) -> np.uint64:  # fmt: skip
+    """Send what travels longest to, or from, one edge elsewhere, mostly from the worst edge; then a random request.
+
+    Single moves do not see that: as long as a second request travels as far, nothing is gained.
+    """
+    edges, requests = work.shape
+    word = _random(word)
+    w: Index = int(np.argmax(rows[:, 8]))
+    if word % np.uint64(4) == 0:
+        w = _below(word, 8, edges)
+    by_way = (word >> np.uint64(40)) % np.uint64(2) == 0
+    for _ in range(1 + _below(word, 44, 4)):
+        z = np.int64(rows[w, 4]) if by_way else np.int64(rows[w, 7])
+        if z < 0:
+            break
+        best, least = -1, np.inf
+        for q in range(edges):
+            if q != w:
+                after = _changed(rows, q, -1, z, work, way, back, source)
+                if after < least:
+                    best, least = q, after
+        decision[z] = best
+        _sum(w, decision, work, way, back, source, base, rows)
+        _sum(best, decision, work, way, back, source, base, rows)
+    word = _random(word)
+    z, q = _below(word, 0, requests), _below(word, 32, edges)
+    was = decision[z]
+    if q != was:
+        decision[z] = q
+        _sum(was, decision, work, way, back, source, base, rows)
+        _sum(q, decision, work, way, back, source, base, rows)
+    return word
+
+
+@part
+def _place_within(
+    rule: int, limit: float, order: Ints, work: Floats, way: Floats, back: Floats, source: Ints, base: Floats,
+    caps: Floats, state: Floats, decision: Ints,
+) -> bool:  # fmt: skip
+    """Place all requests so that every edge ends within `limit` and none travels longer than the caps of its edge.
+
+    Those that the fewest edges may take come first, longest first among them.
+
+    rule: an edge is chosen by its time and the work that a request takes (0), by these as a part of what is left of its
+    time (1), or where it ends first (2). caps: (edges, 2) s, of the ways to the edge and of the ways back. They are
+    paid from the beginning, so that a request which travels less costs its work only.
+    """
+    edges = work.shape[0]
+    for q in range(edges):
+        state[q, 0], state[q, 1] = base[q, 0], base[q, 1]
+        state[q, 2], state[q, 3] = caps[q, 0], caps[q, 1]
+        if response(state[q, 0], state[q, 1], state[q, 2], state[q, 3]) > limit:
+            return False
+    requests = len(order)
+    free = np.zeros(requests, np.int64)  # edges that may take each request
+    for q in range(edges):
+        for z in range(requests):
+            if back[q, z] <= caps[q, 1] and (q == source[z] or way[q, z] <= caps[q, 0]):
+                free[z] += 1
+    first = np.zeros(edges + 2, np.int64)
+    for z in range(requests):
+        if free[z] == 0:
+            return False
+        first[free[z] + 1] += 1
+    for k in range(1, edges + 2):
+        first[k] += first[k - 1]
+    bound = np.empty(requests, np.int64)
+    for z in order:
+        bound[first[free[z]]] = z
+        first[free[z]] += 1
+    for k in range(requests):
+        z = int(bound[k])
+        best, least = -1, np.inf
+        for q in range(edges):
+            if back[q, z] > caps[q, 1]:
+                continue
+            own, other = state[q, 0], state[q, 1]
+            if q == source[z]:
+                own += work[q, z]
+            elif way[q, z] > caps[q, 0]:
+                continue
+            else:
+                other += work[q, z]
+            after = response(own, other, state[q, 2], state[q, 3])
+            if after <= limit:
+                before = response(state[q, 0], state[q, 1], state[q, 2], state[q, 3])
+                if rule == 0:
+                    price = after - before + work[q, z]
+                elif rule == 1:
+                    price = (after - before + 0.05 * work[q, z]) / (limit - before + _EPS)
+                else:
+                    price = after
+                if price < least:
+                    best, least = q, price
+        if best < 0:
+            return False
+        decision[z] = best
+        if best == source[z]:
+            state[best, 0] += work[best, z]
+        else:
+            state[best, 1] += work[best, z]
+    return True
+
+
+@part
+def _place_capped(
+    limit: float, first: Index, caps: Floats, order: Ints, work: Floats, way: Floats, back: Floats, source: Ints,
+    base: Floats, state: Floats, decision: Ints,
+) -> bool:  # fmt: skip
+    """As `_place`, but no edge takes what travels longer, there and back, than its caps (edges, 2).
+
+    What edge `first` may not take is placed before all else, as the other edges have less room.
+    """
+    state[:] = base
+    edges = work.shape[0]
+    for turn in range(2):
+        for z in order:
+            fits = back[first, z] <= caps[first, 1] and (first == source[z] or way[first, z] <= caps[first, 0])
+            if fits == (turn == 0):
+                continue
+            best, least = -1, np.inf
+            for q in range(edges):
+                if back[q, z] > caps[q, 1]:
+                    continue
+                own, other, arrival, last = state[q, 0], state[q, 1], state[q, 2], state[q, 3]
+                if q == source[z]:
+                    own += work[q, z]
+                elif way[q, z] > caps[q, 0]:
+                    continue
+                else:
+                    other += work[q, z]
+                    arrival = max(arrival, way[q, z])
+                after = response(own, other, arrival, max(last, back[q, z]))
+                if after <= limit:
+                    price = after - response(state[q, 0], state[q, 1], state[q, 2], last) + work[q, z]
+                    if price < least:
+                        best, least = q, price
+            if best < 0:
+                return False
+            decision[z] = best
+            _add(state[best], best == source[z], work[best, z], way[best, z], back[best, z])
+    return True
+
+
+@part
+def _sweep(
+    value: float, floor: float, order: Ints, work: Floats, way: Floats, back: Floats, ways: Floats, backs: Floats,
+    source: Ints, base: Floats, state: Floats, trial: Ints, decision: Ints,
+) -> float:  # fmt: skip
+    """How much each edge takes from afar and answers afar, tried out, fast ones first; the makespan, and `decision`."""
+    edges, requests = work.shape
+    caps = np.full((edges, 2), np.inf)
+    total = np.empty(edges)
+    for q in range(edges):
+        total[q] = work[q].sum()
+    fast = np.argsort(total)
+    for turn in range(_ROUNDS * min(edges, _SWEPT)):
+        q = fast[turn % min(edges, _SWEPT)]
+        for which in (1, 0):
+            levels = backs[q] if which == 1 else ways[q]
+            kept = caps[q, which]
+            for i in range(_CAPS):
+                if value <= floor + _EPS:
+                    return value
+                caps[q, which] = max(base[q, 2 + which], levels[requests - 1 - i * requests // _CAPS])
+                high = max(floor, value * 0.999)
+                if not _place_capped(high, fast[0], caps, order, work, way, back, source, base, state, trial):
+                    continue
+                decision[:] = trial
+                kept, low, value = caps[q, which], floor, high
+                for _ in range(4):
+                    middle = 0.7 * value + 0.3 * low
+                    if _place_capped(middle, fast[0], caps, order, work, way, back, source, base, state, trial):
+                        decision[:] = trial
+                        value = middle
+                    else:
+                        low = middle
+            caps[q, which] = kept
+    return value
+
+
+@part
+def _nearby(word: np.uint64, shift: int, values: Floats, now: float, least: float) -> float:
+    """A cap some steps up or down the ascending `values` from `now`; not below `least`."""
+    step = 1 + _below(word, shift, 3)
+    if (word >> np.uint64(shift + 4)) % np.uint64(4) == 0:
+        step += _below(word, shift + 6, 12)
+    at: Index = np.searchsorted(values, now - _EPS)  # the first that is not below
+    last = len(values) - 1
+    if (word >> np.uint64(shift + 10)) % np.uint64(2) == 0:
+        at -= step
+    elif values[min(at, last)] <= now + _EPS:
+        at += step
+    else:
+        at += step - 1
+    return float(least if at < 0 else max(least, values[min(at, last)]))
+
+
+@part
+def _recap(
+    word: np.uint64, limit: float, tries: int, order: Ints, decision: Ints, rows: Floats, work: Floats, way: Floats,
+    back: Floats, ways: Floats, backs: Floats, source: Ints, base: Floats, state: Floats, trial: Ints,
+) -> tuple[np.uint64, int]:  # fmt: skip
+    """Change what one or two edges take from afar, and place all anew within `limit`; ends at a success.
+
+    ways, backs: (edges, requests) as `way` and `back`, ascending. Returns the generator's state and the tries that were
+    made, or -1 when `decision` and `rows` are better now.
+    """
+    edges = len(work)
+    caps = np.empty((edges, 2))
+    for _ in range(tries):
+        for q in range(edges):
+            caps[q, 0], caps[q, 1] = rows[q, 2], rows[q, 5]
+        word = _random(word)
+        for _ in range(1 + _below(word, 60, 3)):
+            word = _random(word)
+            q = _below(word, 3, edges)
+            which = _below(word, 30, 3)
+            if which != 0:
+                caps[q, 1] = _nearby(word, 10, backs[q], caps[q, 1], base[q, 3])
+            if which != 1:
+                caps[q, 0] = _nearby(word, 40, ways[q], caps[q, 0], base[q, 2])
+        if _place_within(_below(word, 5, RULES), limit, order, work, way, back, source, base, caps, state, trial):
+            decision[:] = trial
+            for q in range(edges):
+                _sum(q, decision, work, way, back, source, base, rows)
+            return word, -1
+    return word, tries
+
+
+@entry()
+def _dense(
+    floor: float, budget: int, bisections: int, seed: np.uint64, place: Floats, slope: Floats, offset: Floats,
+    replicas: Ints, own_work: Floats, coming_work: Floats, coming: Floats, leaving: Floats, source: Ints, target: Ints,
+    size: Floats, output: Floats, transfer: float,
+) -> Ints:  # fmt: skip
+    edges, requests = len(slope), len(source)
+    work, way, back = _times(place, slope, offset, replicas, source, target, size, output, transfer)
+    base = np.empty((edges, 4))
+    base[:, 0], base[:, 1], base[:, 2], base[:, 3] = own_work, coming_work, coming, leaving
+    order = np.argsort(-size)
+    decision, trial = np.empty(requests, np.int64), np.empty(requests, np.int64)
+    state = base.copy()
+    value = _greedy(order, work, way, back, source, state, decision)
+    low, high = floor, value
+    for _ in range(bisections):
+        if high - low <= 1e-3 * high:
+            break
+        middle = 0.5 * (low + high)
+        if _place(middle, order, work, way, back, source, base, state, trial):
+            high = middle
+            decision[:] = trial
+        else:
+            low = middle
+    ways, backs = np.empty_like(way), np.empty_like(back)
+    for q in range(edges):
+        ways[q], backs[q] = np.sort(way[q]), np.sort(back[q])
+    if budget > 0:
+        _sweep(high, floor, order, work, way, back, ways, backs, source, base, state, trial, decision)
+    rows = np.empty((edges, 9))
+    for q in range(edges):
+        _sum(q, decision, work, way, back, source, base, rows)
+    budget = _descend(decision, rows, work, way, back, source, base, budget)
+    value = rows[:, 8].max()
+    found = decision.copy()
+    word = _random((seed + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
+    step = _STEPS[0]
+    while budget > 0 and value > floor + _EPS:
+        decision[:] = found
+        for q in range(edges):
+            _sum(q, decision, work, way, back, source, base, rows)
+        limit = max(floor, value * (1.0 - step))
+        word, tried = _recap(
+            word, limit, TRIES, order, decision, rows, work, way, back, ways, backs, source, base, state, trial
+        )
+        budget -= (TRIES if tried >= 0 else TRIES // 2) * requests * edges // 4
+        if tried >= 0:
+            step = max(0.5 * step, _STEPS[1])
+            word = _kick(word, decision, rows, work, way, back, source, base)
+            budget -= requests * 2
+        else:
+            step = min(1.5 * step, _STEPS[0])
+        budget = _descend(decision, rows, work, way, back, source, base, budget)
+        now = rows[:, 8].max()
+        if now < value + _EPS:
+            value = min(value, now)
+            found[:] = decision
+    return found

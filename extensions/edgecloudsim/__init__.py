@@ -1,0 +1,1 @@
+"""EdgeCloudSim: its offloading model, its configuration files and its studies."""

@@ -1,0 +1,1 @@
+"""ExtCloudSim: data centres with migration and consolidation of virtual machines."""

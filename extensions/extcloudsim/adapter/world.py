@@ -1,0 +1,303 @@
+"""A scene and a configuration as the model wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from cosim.contract.adapter import Context
+from cosim.contract.entities import Node, Scene
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.functions import function
+from cosim.contract.selector import matcher, void
+from cosim.engine.continuum.power import PLATFORMS
+from cosim.engine.continuum.price import Series, Tariff, constant, read_series, windows
+from cosim.extensions.extcloudsim.adapter.config import DatacentreConfig, HostBlock, PlaceBlock
+from cosim.extensions.extcloudsim.datacentre.layout import (
+    CLASS_NUMBER,
+    Bools,
+    Floats,
+    Hosts,
+    Ints,
+    Kinds,
+    Machines,
+    Wan,
+    contiguous,
+)
+from cosim.extensions.extcloudsim.datacentre.platforms import HostKind, kinds_of
+from cosim.extensions.extcloudsim.datacentre.quirks import COMPATIBLE, check
+from cosim.extensions.extcloudsim.datacentre.settings import Settings
+from cosim.extensions.extcloudsim.datacentre.utilisation import Pattern, read
+from cosim.extensions.extcloudsim.predict import foresight
+
+MB = 1e6  # B
+RAM = 32 * 2.0**30  # B, of a node that does not say
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DatacentreWorld:
+    """What the model is told at the start, and the slots and names behind its numbers."""
+
+    hosts: Hosts
+    kinds: Kinds
+    machines: Machines
+    utilisation: Floats
+    settings: Settings
+    tariffs: tuple[Tariff, ...]
+    wan: Wan
+    life: Floats
+    slot: Ints  # (hosts,) slots of the scene
+    places: tuple[str, ...]
+    groups: tuple[str, ...]
+    group: Ints  # (machines,) index into `groups`
+    blocks: tuple[HostBlock, ...]  # per host
+    caps: tuple[Series, ...]  # per place, W; empty where no place has any
+    memory: Floats  # (hosts,) W of the memory of a host that is awake
+
+
+def load(target: str, path: str) -> Callable[..., Any]:
+    """The function `module:name`. Raises `ScenarioError` when there is none."""
+    try:
+        return function(target)
+    except ValueError as error:
+        raise ScenarioError(Problem(str(error), path=path)) from error
+
+
+def _matches(pattern: str, node: Node) -> bool:
+    return matcher(pattern)(node.id, node)
+
+
+def _block(config: DatacentreConfig, node: Node) -> HostBlock:
+    chosen = HostBlock()
+    for pattern, block in config.hosts.items():
+        if _matches(pattern, node):
+            chosen = block
+    return chosen
+
+
+def memory_power(node: Node, block: HostBlock) -> float:
+    """W of the memory of a host that is awake."""
+    return (block.ram or node.memory or RAM) * block.memory_power
+
+
+def _kind(node: Node, block: HostBlock, path: str, quirks: frozenset[str]) -> HostKind:
+    memory = memory_power(node, block)
+    if block.platform is not None:
+        known = PLATFORMS[block.platform]
+        points = tuple(block.points or range(len(known.frequency)))
+        if max(points) >= len(known.frequency) or list(points) != sorted(set(points)):
+            said = f"points must ascend and lie in 0..{len(known.frequency) - 1}, not {list(points)}"
+            raise ScenarioError(Problem(said, path=f"{path}.hosts"))
+        ignored = block.platform == "x-gene-2" and "undervolting-ignored" in quirks
+        margin = None if ignored else block.margin
+        return HostKind(known, margin, resting=block.resting, waking=block.waking, memory=memory, points=points)
+    table = node.power.table if node.power else (0.0, 0.0)
+    law = "cubic" if block.cubic else "linear"
+    if len(table) > 2 and not block.cubic:
+        return HostKind(table=table, resting=block.resting, waking=block.waking, memory=memory)
+    return HostKind(idle=table[0], full=table[-1], law=law, resting=block.resting, waking=block.waking, memory=memory)
+
+
+def hosts_of(config: DatacentreConfig, scene: Scene, path: str) -> tuple[list[Node], Ints]:
+    """The nodes that take machines, and their slots."""
+    slots = [slot for slot, node in enumerate(scene.nodes) if node.tier != "device" and node.cores > 0]
+    if not slots:
+        hint = "give an edge or cloud node 'cpu: 4 x 1.8 GHz'"
+        raise ScenarioError(Problem("no edge or cloud node can take virtual machines", path="nodes", hint=hint))
+    nodes = [scene.nodes[slot] for slot in slots]
+    unused = [pattern for pattern in config.hosts if not any(_matches(pattern, node) for node in nodes)]
+    if unused:
+        names = ", ".join(node.id for node in nodes[:8])
+        raise ScenarioError(
+            [Problem(f"'{one}' names no host", path=f"{path}.hosts.{one}", hint=f"hosts: {names}") for one in unused]
+        )
+    return nodes, np.array(slots, np.int64)
+
+
+def size_of(config: DatacentreConfig, node: Node) -> tuple[float, float]:
+    """Cycles/s and B that a host has for machines."""
+    block = _block(config, node)
+    return (block.mips or node.cores * node.clock), (block.ram or node.memory or RAM)
+
+
+def _inside(block: PlaceBlock, nodes: Sequence[Node]) -> Bools:
+    """(hosts,) whether each host is at this place."""
+    patterns = [block.nodes] if isinstance(block.nodes, str) else block.nodes
+    return np.array([any(_matches(pattern, node) for pattern in patterns) for node in nodes])
+
+
+def misplaced(config: DatacentreConfig, nodes: Sequence[Node], path: str) -> Iterator[Problem]:
+    """Places without a host, hosts at two places, and a warning of hosts at none."""
+    first: dict[str, str] = {}
+    for name, block in config.places.items():
+        at, inside = f"{path}.places.{name}.nodes", _inside(block, nodes)
+        if not inside.any():
+            hint = f"hosts: {', '.join(node.id for node in nodes[:8])}"
+            yield Problem(f"place '{name}' has no host", at, hint=hint)
+        elif not isinstance(block.nodes, str):
+            for one in void(block.nodes, [(node.id, node) for node in nodes]):
+                yield Problem(f"'{one}' names no host", at, hint="correct it, or leave it out", fatal=False)
+        both = [node.id for node, here in zip(nodes, inside, strict=True) if here and node.id in first]
+        if both:
+            more = f" and {len(both) - 1} more" if len(both) > 1 else ""
+            text = f"'{both[0]}'{more} is at place '{first[both[0]]}' already"
+            yield Problem(text, at, hint="a host is at one place: name it once")
+        first |= {node.id: name for node, here in zip(nodes, inside, strict=True) if here}
+    alone = [node.id for node in nodes if node.id not in first]
+    if config.places and alone:
+        more = f" and {len(alone) - 1} more" if len(alone) > 1 else ""
+        text = f"no place names '{alone[0]}'{more}, so it counts for the first, '{next(iter(config.places))}'"
+        yield Problem(text, f"{path}.places", hint="name every host at its place", fatal=False)
+
+
+def _places_of(config: DatacentreConfig, nodes: Sequence[Node]) -> Ints:
+    """(hosts,) which place each host is at. Hosts that no place names are at the first."""
+    place = np.zeros(len(nodes), np.int64)
+    for number, block in enumerate(config.places.values()):
+        place[_inside(block, nodes)] = number
+    return place
+
+
+def tariff_of(context: Context, block: PlaceBlock, path: str) -> Tariff:
+    price: Series = constant(block.price)
+    if block.prices is not None:
+        factor = {"/J": 1.0, "/kWh": 1 / 3.6e6, "/MWh": 1 / 3.6e9}[block.price_unit]
+        try:
+            price = read_series(context.path(block.prices), block.price_step, factor)
+        except (OSError, ValueError) as error:
+            raise ScenarioError(Problem(str(error), path=f"{path}.prices")) from error
+    green = constant(0.0)
+    if block.green:
+        if len({one.power for one in block.green}) > 1:
+            raise ScenarioError(Problem("windows of one place must have the same power", path=f"{path}.green"))
+        power = block.green[0].power
+        try:
+            green = windows([(one.start, one.to) for one in block.green], inf if power is None else power)
+        except ValueError as error:
+            raise ScenarioError(Problem(str(error), path=f"{path}.green")) from error
+    return Tariff(price, constant(block.carbon), green, constant(block.green_price), constant(block.green_carbon))
+
+
+def cap_of(context: Context, block: PlaceBlock, path: str) -> Series:
+    """W that the hosts of a place may draw together."""
+    if block.caps is None:
+        return constant(inf if block.cap is None else block.cap)
+    try:
+        return read_series(context.path(block.caps), block.cap_step)
+    except (OSError, ValueError) as error:
+        raise ScenarioError(Problem(str(error), path=f"{path}.caps")) from error
+
+
+def _wan(config: DatacentreConfig) -> Wan:
+    names = list(config.places) or ["all"]
+    shape = (len(names), len(names))
+    rate, distance, factor, cost = np.full(shape, 125.0), np.zeros(shape), np.ones(shape), np.zeros(shape)
+    for one in config.wan:
+        a, b = (names.index(name) for name in one.between)
+        for pair in ((a, b), (b, a)):
+            rate[pair], distance[pair] = one.rate / 8.0 / MB, one.distance / 1000.0
+            factor[pair], cost[pair] = one.factor, one.cost * MB
+    return Wan(rate, distance, factor, cost)
+
+
+def utilisation_of(config: DatacentreConfig, context: Context, path: str) -> Floats:
+    periods = max(1, int(np.ceil(context.duration / config.period)))
+    rows = []
+    for number, (name, block) in enumerate(config.machines.items()):
+        if block.traces is not None:
+            try:
+                made = read(context.path(block.traces.path), block.count, block.traces.scale)
+            except (OSError, ValueError) as error:
+                raise ScenarioError(Problem(str(error), path=f"{path}.machines.{name}.traces")) from error
+            made = np.pad(made[:, :periods], ((0, 0), (0, max(0, periods - made.shape[1]))), "edge")
+        else:
+            p = block.utilisation
+            pattern = Pattern(p.mean, p.amplitude, p.peak, p.noise, p.memory, p.shared)
+            made = pattern.draw(block.count, periods, config.period, context.rng(0, number))
+        rows.append(made)
+    return np.ascontiguousarray(np.concatenate(rows))
+
+
+def policies_of(config: DatacentreConfig, path: str) -> dict[str, Any]:
+    chosen = {}
+    for name in ("detector", "selector", "placer", "governor", "penalty", "predictor"):
+        value = getattr(config, name)
+        chosen[name] = load(value, f"{path}.{name}") if isinstance(value, str) and ":" in value else value
+    return chosen
+
+
+def _oracle(utilisation: Floats) -> Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]:
+    def foresee(history: Floats, _: Floats) -> tuple[Floats, Floats, Floats]:
+        coming = utilisation[:, min(history.shape[1], utilisation.shape[1] - 1)]
+        return coming, coming, np.full(len(coming), inf)
+
+    return foresee
+
+
+def quirks_of(config: DatacentreConfig, path: str) -> frozenset[str]:
+    """The quirks that are on."""
+    try:
+        return check(config.quirks) | (COMPATIBLE if config.physics == "compatible" else frozenset())
+    except ValueError as error:
+        raise ScenarioError(Problem(str(error), path=f"{path}.quirks")) from error
+
+
+def build(config: DatacentreConfig, context: Context) -> DatacentreWorld:
+    """The model's inputs. Raises `ScenarioError` for what does not fit together."""
+    path = f"adapters.{context.name}"
+    nodes, slots = hosts_of(config, context.scene, path)
+    blocks = [_block(config, node) for node in nodes]
+    quirks = quirks_of(config, path)
+    sizes = [size_of(config, node) for node in nodes]
+    hosts = Hosts(
+        kind=np.arange(len(nodes)),
+        place=_places_of(config, nodes),
+        mips=contiguous([mips for mips, _ in sizes]),
+        ram=contiguous([ram / MB for _, ram in sizes]),
+        failures=contiguous([1.0 / one.mtbf if one.mtbf else 0.0 for one in blocks]),
+    )
+    groups = list(config.machines.values())
+    counts = [block.count for block in groups]
+
+    def each(values: list[float]) -> Floats:
+        return np.repeat(np.array(values, np.float64), counts)
+
+    machines = Machines(
+        mips=each([g.cpu for g in groups]),
+        ram=each([g.ram / MB for g in groups]),
+        work=np.repeat(np.array([CLASS_NUMBER[g.work] for g in groups], np.int64), counts),
+        rate=each([g.sla for g in groups]),
+        price=each([g.price for g in groups]),
+    )
+    utilisation = utilisation_of(config, context, path)
+    policies = policies_of(config, path)
+    if config.oracle:
+        policies["predictor"] = _oracle(utilisation)
+    policies |= {"threshold": config.threshold}
+    if config.foresight is not None:
+        policies |= foresight.policies(config.foresight, utilisation, config.threshold)
+    settings = Settings(
+        period=config.period, **policies, safety=config.safety,
+        overcommit=config.overcommit, capping=config.capping,
+        evacuate=config.evacuate, relocate=config.relocate, horizon=config.horizon, degradation=config.degradation,
+        restart=config.restart, recovery=config.recovery, quirks=quirks,
+        seed=int(np.random.SeedSequence(context.seed).generate_state(1)[0]),
+    )  # fmt: skip
+    tariffs = [tariff_of(context, one, f"{path}.places.{name}") for name, one in config.places.items()]
+    if not tariffs:
+        tariffs = [Tariff(constant(4.2e-8))]
+    capped = any(one.cap is not None or one.caps is not None for one in config.places.values())
+    caps = tuple(cap_of(context, one, f"{path}.places.{name}") for name, one in config.places.items()) if capped else ()
+    kinds = [_kind(node, block, path, quirks) for node, block in zip(nodes, blocks, strict=True)]
+    return DatacentreWorld(
+        hosts, kinds_of(kinds, config.slowdown == "measured"),
+        machines, utilisation, settings, tuple(tariffs), _wan(config),
+        np.stack([each([g.start for g in groups]), each([g.stop or inf for g in groups])], axis=1), slots,
+        tuple(config.places) or ("all",), tuple(config.machines), np.repeat(np.arange(len(groups)), counts),
+        tuple(blocks), caps,
+        contiguous([memory_power(node, one) for node, one in zip(nodes, blocks, strict=True)]),
+    )  # fmt: skip

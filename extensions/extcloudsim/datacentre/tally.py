@@ -1,0 +1,170 @@
+"""Who is on which host while moves are tried: lists and running sums, compiled.
+
+The sums of a host that gives a machine up are made anew, so that trying and taking back leaves no trace.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cosim.engine.continuum.jit import jit
+from cosim.extensions.extcloudsim.datacentre.detect import entries, overloaded
+from cosim.extensions.extcloudsim.datacentre.layout import (
+    CUBIC,
+    FLAGS,
+    HISTORY,
+    LR,
+    LRR,
+    TABLE,
+    Bools,
+    Floats,
+    Hosts,
+    Ints,
+    Kinds,
+    Machines,
+    Rules,
+    Wan,
+)
+
+
+class View(NamedTuple):
+    """What a period's decisions may look at."""
+
+    at: Ints  # (machines,) host, -1 none
+    order: Ints  # (machines,) machines in the order in which they came to their hosts
+    demand: Floats  # (machines,) capacity wanted now, or foreseen
+    history: Floats  # (machines, HISTORY) capacity wanted in earlier periods, newest first
+    score: Floats  # (machines,) selection: the lowest leaves first
+    movable: Bools  # (machines,)
+    point: Ints  # (hosts,) operating point that load is judged at
+    past_point: Ints  # (hosts,) operating point that the past is judged at
+    up: Bools  # (hosts,)
+    flags: Bools  # (hosts,) over-loaded, when a function of the user's says so
+    price: Floats  # (places,) currency/J of one more W
+    cap: Floats  # (places,) W that a place may draw, inf where nothing limits it
+    correlated: int  # 1: select by the correlation of loads instead of the score
+
+
+class HostSums(NamedTuple):
+    """Running sums per host while moves are tried."""
+
+    at: Ints
+    first: Ints  # (hosts,) lists of machines in order of arrival, -1 ends
+    last: Ints
+    after: Ints  # (machines,)
+    before: Ints
+    load: Floats  # (hosts,) share of the capacity
+    judged: Floats  # (hosts,) load as the detectors see it
+    slowest: Floats  # (hosts,) load at the lowest operating point
+    ram: Floats  # (hosts,) MB
+    past: Floats  # (hosts, HISTORY) by `history`, in shares; tells whether there is room
+    slowed: Floats  # (hosts, HISTORY) the same with the slow-downs of `past_point`; tells over-load
+    trial: Floats  # (HISTORY,) scratch
+
+
+@jit
+def watts(kinds: Kinds, kind: int, point: int, u: float) -> float:
+    """Power of a host that is on."""
+    u = min(1.0, u)
+    law = kinds.law[kind]
+    if law == TABLE:
+        x = u * (kinds.table.shape[1] - 1)
+        i = min(int(x), kinds.table.shape[1] - 2)
+        low = kinds.table[kind, i]
+        return float(low + (kinds.table[kind, i + 1] - low) * (x - i))
+    if law == CUBIC:
+        return float(kinds.idle[kind, point] + kinds.span[kind, point] * u * u * u)
+    return float(kinds.idle[kind, point] + kinds.span[kind, point] * u)
+
+
+@jit
+def least_watts(kinds: Kinds, rules: Rules, kind: int, load: float) -> float:
+    """Power of a host at its lowest operating point, where its load is `load`; at full load in the worst case."""
+    if load <= 0.0:
+        return float(kinds.resting[kind])
+    return float(watts(kinds, kind, 0, 1.0 if rules.worst_case == 1 else load))
+
+
+@jit
+def judging(kinds: Kinds, rules: Rules, kind: int, work: int, point: int) -> float:
+    """What a machine's load is multiplied by before the detectors see it."""
+    slow = kinds.slowdown[kind, work, point]
+    return float(1.0 / slow if rules.fallback_divides == 1 else slow)
+
+
+@jit
+def push(b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int, h: int) -> None:
+    """Put machine v at the end of host h's list."""
+    b.at[v] = h
+    b.after[v] = -1
+    b.before[v] = b.last[h]
+    if b.last[h] >= 0:
+        b.after[b.last[h]] = v
+    else:
+        b.first[h] = v
+    b.last[h] = v
+    count_in(b, hosts, kinds, m, view, rules, v, h)
+
+
+@jit
+def count_in(b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int, h: int) -> None:
+    share = view.demand[v] / hosts.mips[h]
+    b.load[h] += share
+    b.judged[h] += share * judging(kinds, rules, hosts.kind[h], m.work[v], view.point[h])
+    b.slowest[h] += share * kinds.slowdown[hosts.kind[h], m.work[v], 0]
+    b.ram[h] += m.ram[v]
+    slow = kinds.slowdown[hosts.kind[h], m.work[v], view.past_point[h]]
+    for i in range(HISTORY):
+        past = view.history[v, i] / hosts.mips[h]
+        b.past[h, i] += past
+        b.slowed[h, i] += past * slow
+
+
+@jit
+def pull(b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int) -> None:
+    """Take machine v off its host, whose sums are made anew so that they do not drift."""
+    h = b.at[v]
+    if b.before[v] >= 0:
+        b.after[b.before[v]] = b.after[v]
+    else:
+        b.first[h] = b.after[v]
+    if b.after[v] >= 0:
+        b.before[b.after[v]] = b.before[v]
+    else:
+        b.last[h] = b.before[v]
+    b.at[v] = -1
+    b.load[h] = b.judged[h] = b.slowest[h] = b.ram[h] = 0.0
+    b.past[h, :] = 0.0
+    b.slowed[h, :] = 0.0
+    w = b.first[h]
+    while w >= 0:
+        count_in(b, hosts, kinds, m, view, rules, w, h)
+        w = b.after[w]
+
+
+@jit
+def is_over(
+    b: HostSums, hosts: Hosts, m: Machines, view: View, rules: Rules, wan: Wan, h: int, v: int, extra: float
+) -> bool:
+    """Whether host h is over-loaded, with machine v on it too unless v is -1."""
+    load = b.judged[h] + extra
+    if rules.detector == FLAGS:
+        return bool(view.flags[h]) if v < 0 else load > rules.threshold
+    largest = 0.0
+    for i in range(HISTORY):
+        b.trial[i] = b.slowed[h, i] if v < 0 else b.past[h, i]
+    if v >= 0:
+        largest = m.ram[v]
+        for i in range(HISTORY):
+            b.trial[i] += view.history[v, i] / hosts.mips[h]
+    w = b.first[h] if rules.detector in (LR, LRR) else -1
+    while w >= 0:
+        largest = max(largest, m.ram[w])
+        w = b.after[w]
+    place = hosts.place[h]
+    ahead = np.ceil(largest / wan.bandwidth[place, place] / rules.interval)
+    return overloaded(
+        rules.detector, rules.threshold, rules.safety, rules.unweighted, load, b.trial, entries(b.trial), ahead
+    )

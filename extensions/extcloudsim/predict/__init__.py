@@ -1,0 +1,31 @@
+"""What virtual machines will need: predictors of their mean and peak utilisation over the next periods.
+
+A `Predictor` is asked once per period with the utilisation of every VM so far and answers with the mean
+and the peak of each over the coming `HORIZON` periods, and with its remaining life where it can tell.
+`LastValue`, `LocalRegression` and `Oracle` need no training; `Network` runs trained weights in numpy:
+`Network.shipped("gru-attention")` or `"lstm"`. `cosim.extensions.extcloudsim.predict.train` makes such weights; it
+alone needs torch.
+"""
+
+from cosim.extensions.extcloudsim.predict.predictors import (
+    LastValue,
+    LocalRegression,
+    Network,
+    Oracle,
+    Prediction,
+    Predictor,
+)
+from cosim.extensions.extcloudsim.predict.samples import HORIZON, WINDOW, future, recent
+
+__all__ = [
+    "HORIZON",
+    "WINDOW",
+    "LastValue",
+    "LocalRegression",
+    "Network",
+    "Oracle",
+    "Prediction",
+    "Predictor",
+    "future",
+    "recent",
+]

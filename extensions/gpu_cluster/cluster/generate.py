@@ -1,0 +1,96 @@
+"""Workloads made at random: uniform mixes, and mixes like those of clusters whose traces are public.
+
+`uniform` follows the published settings of the optical-switch simulator of MLSysOps D4.3 (16 to 128
+GPUs, 600 to 14,400 s). `philly_like` draws powers of two and log-normal durations with a daily wave;
+its figures were fitted to the Philly jobs before 15 November 2017 (Jeon et al. 2019, USENIX ATC).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cosim.extensions.gpu_cluster.cluster.engine.layout import ALL_TO_ALL, EXPERTS, LOCAL, PIPELINE, RING, TREE
+from cosim.extensions.gpu_cluster.cluster.jobs import Jobs
+
+SIZES, DURATIONS = (16, 128), (600.0, 14_400.0)
+PHILLY_SIZES = {1: 0.847, 2: 0.024, 4: 0.046, 8: 0.070, 16: 0.011, 32: 0.002}
+PHILLY_LOG = (7.0, 2.2)  # of ln s
+_NUMBER = {"llm": RING, "dlrm": ALL_TO_ALL, "tree": TREE, "pipeline": PIPELINE, "experts": EXPERTS, "local": LOCAL}
+MIX = {"llm": 0.5, "dlrm": 0.5}
+_COMMUNICATION = {"llm": 0.3, "dlrm": 0.5, "tree": 0.3, "pipeline": 0.2, "experts": 0.4, "local": 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A mix that holds for some jobs."""
+
+    jobs: int
+    mix: dict[str, float]
+
+
+def _rng(seed: int, key: int) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, key])))
+
+
+def patterns(rng: np.random.Generator, count: int, mix: dict[str, float]) -> tuple[np.ndarray, np.ndarray]:
+    """(count,) patterns and the part of a step that is communication, by the weights of a mix."""
+    unknown = sorted(set(mix) - set(_NUMBER))
+    if unknown or not mix or sum(mix.values()) <= 0.0:
+        raise ValueError(f"'{', '.join(unknown) or mix}' is no mix of {', '.join(_NUMBER)}")
+    names = sorted(mix)
+    weight = np.array([mix[name] for name in names], float)
+    chosen = rng.choice(len(names), count, p=weight / weight.sum())
+    return (
+        np.array([_NUMBER[name] for name in names])[chosen],
+        np.array([_COMMUNICATION[name] for name in names])[chosen],
+    )
+
+
+def uniform(
+    seed: int,
+    jobs: int,
+    mix: dict[str, float] | None = None,
+    sizes: tuple[int, int] = SIZES,
+    durations: tuple[float, float] = DURATIONS,
+    gap: float = 0.0,
+    rails: int = 8,
+    checkpoint: float = 0.0,
+) -> Jobs:
+    """Sizes and durations uniform, arrivals `gap` s apart on average (Poisson), 0: all at once."""
+    rng = _rng(seed, 1)
+    gpus = rng.integers(sizes[0], sizes[1] + 1, jobs)
+    duration = rng.uniform(*durations, jobs)
+    pattern, share = patterns(rng, jobs, mix or MIX)
+    arrival = np.cumsum(rng.exponential(gap, jobs)) if gap > 0.0 else np.zeros(jobs)
+    return Jobs(
+        arrival, gpus, duration, pattern, compute=1.0 - share, network=share, rails=np.full(jobs, rails),
+        checkpoint=np.full(jobs, checkpoint),
+    )  # fmt: skip
+
+
+def phases(seed: int, parts: list[Phase], gap: float = 0.0) -> Jobs:
+    """Mixes one after the other, as when a team trains language models and then recommenders."""
+    made = [uniform(seed * 1009 + i, part.jobs, part.mix, gap=gap) for i, part in enumerate(parts)]
+    offset, arrivals = 0.0, []
+    for one in made:
+        arrivals.append(one.arrival + offset)
+        offset = float(arrivals[-1][-1]) if len(one) else offset
+    names = [name for name in Jobs.__slots__ if name != "arrival"]
+    return Jobs(np.concatenate(arrivals), **{n: np.concatenate([getattr(one, n) for one in made]) for n in names})
+
+
+def philly_like(seed: int, jobs: int, span: float, mix: dict[str, float] | None = None) -> Jobs:
+    """`jobs` over `span` s with a daily wave: most have one GPU and are short, few are large and long."""
+    rng = _rng(seed, 2)
+    phase = rng.random(3 * jobs)
+    keep = rng.random(3 * jobs) < 0.5 * (1.0 + 0.5 * np.sin(2.0 * np.pi * phase * span / 86_400.0))
+    phase = phase[keep][:jobs]
+    if len(phase) < jobs:
+        phase = np.concatenate([phase, rng.random(jobs - len(phase))])
+    gpus = rng.choice(list(PHILLY_SIZES), jobs, p=list(PHILLY_SIZES.values()))
+    duration = np.clip(rng.lognormal(*PHILLY_LOG, jobs), 1.0, 30 * 86_400.0)
+    pattern, share = patterns(rng, jobs, mix or MIX)
+    pattern = np.where(gpus == 1, LOCAL, pattern)
+    return Jobs(np.sort(phase) * span, gpus, duration, pattern, compute=1.0 - share, network=share)

@@ -1,0 +1,137 @@
+"""Which job comes next: all orders of a window, beams, baselines, or a policy that is asked.
+
+The line is cut into windows of W jobs (five by default). A policy `order(jobs, simulation)` says in
+which order the W first ones start. `in_windows` asks it once for each window; `with_queries` asks
+before each single start, as a scheduler of a running cluster does, and gives the same outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.extensions.gpu_cluster.cluster.simulate import Floats, Simulation
+
+Ints = NDArray[np.int64]
+Order = Callable[[Sequence[int], Simulation], Sequence[int]]
+Ranks = Sequence[tuple[int, int]]  # leaves, and how many ranks each has
+Place = Callable[[int, Simulation], Ranks | None]
+Wire = Callable[[int, Ranks, Simulation], Sequence[tuple[int, int]] | None]
+WINDOW = 5
+
+
+@cache
+def all_orders(count: int) -> Ints:
+    """(count!, count) all orders of `count` things, the given one first."""
+    return np.array(list(permutations(range(count))), np.int64).reshape(-1, count)
+
+
+def better(found: Floats) -> Ints:
+    """Rows of `Simulation.try_orders`, best first: the least end, then the least last start, then the least sum."""
+    return np.lexsort((np.arange(len(found)), found[:, 2], found[:, 1], found[:, 0]))
+
+
+def best(jobs: Sequence[int], simulation: Simulation) -> Sequence[int]:
+    """The best of all orders, each simulated."""
+    orders = np.asarray(jobs, np.int64)[all_orders(len(jobs))]
+    return [int(job) for job in orders[better(simulation.try_orders(orders))[0]]]
+
+
+def beam(width: int = 8) -> Order:
+    """Orders built job by job, of which the best `width` beginnings are kept."""
+
+    def order(jobs: Sequence[int], simulation: Simulation) -> Sequence[int]:
+        kept: list[tuple[int, ...]] = [()]
+        for _ in jobs:
+            longer = [(*begun, job) for begun in kept for job in jobs if job not in begun]
+            ranked = better(simulation.try_orders(np.array(longer)))
+            kept = [longer[i] for i in ranked[:width]]
+        return list(kept[0])
+
+    return order
+
+
+def arrival(jobs: Sequence[int], _: Simulation) -> Sequence[int]:
+    """As they came."""
+    return sorted(jobs)
+
+
+def shortest(jobs: Sequence[int], simulation: Simulation) -> Sequence[int]:
+    """The shortest first."""
+    return sorted(jobs, key=lambda job: (float(simulation.jobs.duration[job]), job))
+
+
+def largest(jobs: Sequence[int], simulation: Simulation) -> Sequence[int]:
+    """That of the most GPUs first."""
+    return sorted(jobs, key=lambda job: (-int(simulation.jobs.gpus[job]), job))
+
+
+def random(seed: int) -> Order:
+    """By chance."""
+    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 7])))
+
+    def order(jobs: Sequence[int], _: Simulation) -> Sequence[int]:
+        return [int(job) for job in rng.permutation(sorted(jobs))]
+
+    return order
+
+
+def in_windows(simulation: Simulation, order: Order, size: int = WINDOW, *, until: float = np.inf) -> None:
+    """Run on, asking `order` once for each window."""
+    simulation.asking()
+    while not simulation.advance(until):
+        chosen = order(simulation.line(size), simulation)
+        for job in reversed(chosen):
+            simulation.decide(job)
+
+
+def placed(
+    simulation: Simulation, order: Order, place: Place | None, wire: Wire | None = None, size: int = WINDOW, *,
+    until: float = np.inf,
+) -> None:  # fmt: skip
+    """Run on, asking `order` for each window, and `place` and `wire` before each start.
+
+    `place(job, simulation)` gives leaves with numbers of ranks, None: not now; without it the one of the
+    settings holds. `wire(job, ranks, simulation)` gives pairs of uplinks to join, None: not now. Both are
+    asked again when something has changed. Raises `ValueError` for an answer that cannot be.
+    """
+    simulation.by_hand()
+    plan: list[int] = []
+    while not simulation.advance(until):
+        waiting = set(simulation.line(None if plan else size))
+        plan = [job for job in plan if job in waiting] or list(order(simulation.line(size), simulation))
+        job = plan[0]
+        simulation.decide(job)
+        ranks = place(job, simulation) if place is not None else _fitting(job, simulation)
+        circuits = wire(job, ranks, simulation) if wire is not None and ranks and len(ranks) > 1 else None
+        refused = not ranks or (wire is not None and len(ranks) > 1 and circuits is None)
+        if refused or not simulation.start(job, ranks or (), circuits):
+            simulation.waits(job)
+        else:
+            plan.pop(0)
+
+
+def _fitting(job: int, simulation: Simulation) -> Ranks | None:
+    found = simulation.fitting(job)
+    return None if found is None else list(zip(found[0].tolist(), found[1].tolist(), strict=True))
+
+
+def with_queries(
+    simulation: Simulation, order: Order, size: int = WINDOW, *, until: float = np.inf, anew: bool = False
+) -> None:
+    """Run on, asking before each start which job in line is next; a plan is kept until its jobs have started.
+
+    `anew`: no plan is kept, `order` is asked about the rest of the window each time.
+    """
+    simulation.asking()
+    plan: list[int] = []
+    while not simulation.advance(until):
+        if not plan:
+            plan = list(order(simulation.line(size), simulation))
+        elif anew and len(plan) > 1:
+            plan = list(order(sorted(plan), simulation))
+        simulation.decide(plan.pop(0))

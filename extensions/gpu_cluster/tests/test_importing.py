@@ -1,0 +1,85 @@
+"""Traces of GPU clusters, in the forms in which they are published."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from cosim.contract.errors import ScenarioError
+from cosim.extensions.gpu_cluster.cluster.table import read_jobs
+from cosim.extensions.gpu_cluster.importing import read as make
+from cosim.extensions.gpu_cluster.traces import read
+from cosim.sources.importing.write import write_scenario
+
+PHILLY = (
+    "timestamp,duration,num_gpus,gpu_time,cluster\n2017-09-07 03:58:57,30.0,1,30.0,a\n"
+    "2017-09-07 03:58:27,50.0,8,400.0,b\n"
+)
+HELIOS = (
+    "job_id,user,vc,jobname,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
+    "1,u,v,j,16,4,2,COMPLETED,2020-05-01 00:00:00,2020-05-01 00:00:10,2020-05-01 00:01:10,60,10\n"
+    "2,u,v,j,0,4,1,COMPLETED,2020-05-01 00:00:05,2020-05-01 00:00:10,2020-05-01 00:01:10,60,5\n"
+)
+ALIBABA = (
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+    "p1,12000,16384,1,460,,LS,Running,100,400,150\np2,6000,12288,8,1000,,LS,Running,40,100,40\n"
+    "p3,6000,12288,0,0,,LS,Running,50,100,50\np4,6000,12288,1,1000,,LS,Running,60,,\n"
+)
+DAY = "2017-10-09"
+LOG = [
+    {
+        "submitted_time": f"{DAY} 07:02:34",
+        "attempts": [
+            {
+                "start_time": f"{DAY} 07:03:00",
+                "end_time": f"{DAY} 07:04:00",
+                "detail": [{"ip": "m", "gpus": ["1", "2"]}],
+            },
+            {"start_time": f"{DAY} 07:05:00", "end_time": f"{DAY} 07:05:30", "detail": [{"ip": "m", "gpus": ["1"]}]},
+        ],
+    },
+    {"submitted_time": f"{DAY} 07:00:34", "attempts": []},
+]
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "arrival", "duration", "gpus", "milli"),
+    [
+        ("philly", PHILLY, [0.0, 30.0], [50.0, 30.0], [8, 1], [1000, 1000]),
+        ("philly", json.dumps(LOG), [0.0], [90.0], [2], [1000]),
+        ("helios", HELIOS, [0.0], [60.0], [16], [1000]),
+        ("alibaba", ALIBABA, [0.0, 60.0], [60.0, 250.0], [8, 1], [1000, 460]),
+    ],
+)
+def test_published_forms(tmp_path, source, text, arrival, duration, gpus, milli):
+    path = tmp_path / "trace"
+    path.write_text(text)
+    trace = read(source, path)
+    assert trace.arrival.tolist() == arrival
+    assert trace.duration.tolist() == duration
+    assert trace.extra["gpus"].tolist() == gpus
+    assert trace.extra["gpu_milli"].tolist() == milli
+    scenario = write_scenario(tmp_path / "made", make(source, path))
+    jobs = read_jobs(scenario.parent / "jobs.parquet", {"llm": 1.0})
+    assert jobs.gpus.tolist() == gpus
+    assert np.array_equal(jobs.arrival, arrival)
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "said"),
+    [
+        ("philly", "timestamp,duration,num_gpus\nyesterday,1,1\n", r"trace:2: 'yesterday' is no time"),
+        ("philly", "timestamp,duration\n2017-01-01,1\n", "no column 'num_gpus'"),
+        ("philly", '[{"attempts": []}]', "job 0 is not as in the published log"),
+        ("helios", HELIOS.replace(",16,", ",-1,"), r"trace:2: column 'gpu_num' is -1"),
+        ("alibaba", ALIBABA.replace("460", "1460"), r"trace:2: column 'gpu_milli' is 1460"),
+        ("philly", "timestamp,duration,num_gpus\n2017-01-01,0,1\n", "holds no job"),
+    ],
+)
+def test_bad_files_are_named_with_their_line(tmp_path, source, text, said):
+    path = tmp_path / "trace"
+    path.write_text(text)
+    with pytest.raises(ScenarioError, match=said):
+        read(source, path)

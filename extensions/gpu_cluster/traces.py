@@ -1,0 +1,147 @@
+"""Jobs of GPU clusters: Philly, Helios and Alibaba's cluster for scheduling with fractions of GPUs.
+
+- `philly`: Microsoft's trace (Jeon et al., USENIX ATC 2019), as `cluster_job_log` (JSON) or as a table
+  with `timestamp`, `duration`, `num_gpus`
+- `helios`: SenseTime's `cluster_log.csv` (Hu et al., SC 2021)
+- `alibaba`: pods of cluster-trace-gpu-v2023 (Weng et al., USENIX ATC 2023), with thousandths of a GPU
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from cosim.sources.traces.model import Floats, TaskTrace
+from cosim.sources.traces.table import TraceColumn, blocks, fault, header, line_of, opened
+
+_MOST: Final = 1e6  # GPUs of a job
+SOURCES: Final = ("philly", "helios", "alibaba")
+
+
+def read(source: str, path: Path, *, jobs: int | None = None) -> TaskTrace:
+    """Jobs with GPUs, at most `jobs`, the first ones; `extra` has `gpus` and `gpu_milli`. Raises `ScenarioError`."""
+    readers: Mapping[str, Callable[[Path], tuple[Floats, Floats, Floats, Floats]]] = {
+        "philly": _philly, "helios": _helios, "alibaba": _alibaba,
+    }  # fmt: skip
+    submitted, duration, gpus, milli = readers[source](path)
+    known = (gpus >= 1.0) & (duration > 0.0) & np.isfinite(submitted)
+    if not known.any():
+        raise fault(path, "holds no job with a GPU and a duration")
+    submitted, duration, gpus, milli = (column[known] for column in (submitted, duration, gpus, milli))
+    parts = gpus != np.floor(gpus)
+    if parts.any():
+        raise fault(path, f"has a job of {gpus[np.argmax(parts)]:g} GPUs; GPUs are whole numbers")
+    order = np.argsort(submitted, kind="stable")[:jobs]
+    unknown = np.full(len(order), np.nan)
+    return TaskTrace(
+        submitted[order] - submitted[order[0]], duration[order], unknown, unknown, unknown,
+        start=float(submitted[order[0]]), extra={"gpus": gpus[order], "gpu_milli": milli[order]},
+    )  # fmt: skip
+
+
+def _times(path: Path, words: list[str], index: Any, first: int) -> Floats:  # noqa: ANN401 - an array of indices
+    """s since 1970 of `2017-09-04 10:30:41`, taken as UTC."""
+    found = np.empty(len(words))
+    for i, word in enumerate(words):
+        try:
+            found[i] = datetime.fromisoformat(word).replace(tzinfo=UTC).timestamp()
+        except ValueError:
+            row = first + int(np.argmax(np.asarray(index) == i))
+            raise fault(
+                path, f"'{word[:40]}' is no time", line=line_of(path, row, 1), hint="2017-09-04 10:30:41"
+            ) from None
+    return np.asarray(found[index])
+
+
+def _columns(parts: Sequence[tuple[Any, ...]]) -> tuple[Floats, ...]:
+    return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
+def _philly(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
+    with opened(path) as file:
+        if file.read(1) in (b"[", b"{"):
+            return _philly_log(path)
+    wanted = (
+        TraceColumn("timestamp", "text"),
+        TraceColumn("duration", at_least=0.0),
+        TraceColumn("num_gpus", at_least=0.0, at_most=_MOST),
+    )
+    parts = [
+        (
+            _times(path, block.words["timestamp"], block.columns["timestamp"], block.first),
+            block.columns["duration"],
+            block.columns["num_gpus"],
+        )
+        for block in blocks(path, wanted)
+    ]
+    submitted, duration, gpus = _columns(parts)
+    return submitted, duration, gpus, np.full(len(gpus), 1000.0)
+
+
+def _philly_log(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
+    """The published log: a job's attempts one after the other are its run time, the GPUs those of the largest."""
+    try:
+        with opened(path) as file:
+            listed = json.load(file)
+    except (ValueError, EOFError) as error:
+        raise fault(path, f"is not JSON: {error}") from None
+    rows = []
+    for number, job in enumerate(listed):
+        try:
+            spent, gpus = 0.0, 0
+            for attempt in job["attempts"]:
+                ends = [attempt.get("start_time"), attempt.get("end_time")]
+                if all(ends):
+                    start, end = (datetime.fromisoformat(end).replace(tzinfo=UTC).timestamp() for end in ends)
+                    spent += max(0.0, end - start)
+                gpus = max(gpus, sum(len(detail["gpus"]) for detail in attempt["detail"]))
+            at = datetime.fromisoformat(job["submitted_time"]).replace(tzinfo=UTC).timestamp()
+        except (KeyError, TypeError, ValueError) as error:
+            raise fault(path, f"job {number} is not as in the published log: {type(error).__name__} {error}") from None
+        rows.append((at, spent, float(gpus), 1000.0))
+    if not rows:
+        raise fault(path, "has no jobs")
+    submitted, duration, gpus, milli = np.array(rows).T
+    return submitted, duration, gpus, milli
+
+
+def _helios(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
+    wanted = (
+        TraceColumn("submit_time", "text"),
+        TraceColumn("duration", at_least=0.0),
+        TraceColumn("gpu_num", at_least=0.0, at_most=_MOST),
+    )
+    parts = [
+        (
+            _times(path, block.words["submit_time"], block.columns["submit_time"], block.first),
+            block.columns["duration"],
+            block.columns["gpu_num"],
+        )
+        for block in blocks(path, wanted)
+    ]
+    submitted, duration, gpus = _columns(parts)
+    return submitted, duration, gpus, np.full(len(gpus), 1000.0)
+
+
+def _alibaba(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
+    wanted = [
+        TraceColumn("num_gpu", at_least=0.0, at_most=_MOST), TraceColumn("gpu_milli", at_least=0.0, at_most=1000.0),
+        TraceColumn("creation_time", at_least=0.0), TraceColumn("deletion_time", optional=True, at_least=0.0),
+    ]  # fmt: skip
+    scheduled = "scheduled_time" in header(path)
+    if scheduled:
+        wanted.append(TraceColumn("scheduled_time", optional=True, at_least=0.0))
+    parts = []
+    for block in blocks(path, wanted):
+        begun = block.columns["scheduled_time"] if scheduled else block.columns["creation_time"]
+        begun = np.where(np.isnan(begun), block.columns["creation_time"], begun)
+        gpus = block.columns["num_gpu"]
+        milli = np.where((gpus == 1.0) & (block.columns["gpu_milli"] > 0.0), block.columns["gpu_milli"], 1000.0)
+        parts.append((block.columns["creation_time"], block.columns["deletion_time"] - begun, gpus, milli))
+    created, duration, gpus, milli = _columns(parts)
+    return created, np.nan_to_num(duration, nan=-1.0), gpus, milli

@@ -1,0 +1,1 @@
+"""MetaNet: seventeen schedulers of containers, and the table that compares them."""

@@ -1,0 +1,104 @@
+"""Train MetaNet and the DQN selector: `python -m cosim.extensions.metanet.catalogue.metanet.train` (extra `learn`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.extensions.metanet.catalogue.experience import world
+from cosim.extensions.metanet.catalogue.metanet.model import begin, costs
+from cosim.extensions.metanet.catalogue.pool import POOL, Chooser
+from cosim.extensions.metanet.catalogue.training import fit, library, save
+from cosim.schedulers.models import per_interval
+from cosim.schedulers.state import Floats, decides
+
+CHANGED = 5  # intervals that a policy decides before another one does
+
+
+class Heard(NamedTuple):
+    """One interval."""
+
+    seen: Floats  # (SEEN,)
+    policy: int
+    cost: float
+    following: Floats  # (SEEN,)
+
+
+@decides("interval")
+class _Any(Chooser):
+    """Any policy, for some intervals each."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__()
+        self.rng, self.rows, self._now, self._turn = rng, list[Heard](), 0, 0
+
+    def choose(self, seen: Floats) -> int:
+        if self._turn % CHANGED == 0:
+            self._now = int(self.rng.integers(len(POOL)))
+        self._turn += 1
+        return self._now
+
+    def heard(self, seen: Floats, policy: int, cost: float, following: Floats) -> None:
+        if self._turn > 3:
+            self.rows.append(Heard(seen, policy, min(cost, 5.0), following))
+
+
+def runs(seed: int, worlds: int, intervals: int) -> list[Heard]:
+    """Intervals of worlds in which the policies take turns."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    found: list[Heard] = []
+    for _ in range(worlds):
+        one, policy = world(rng), _Any(rng)
+        decided: Any = policy
+        one.decide_by(per_interval(decided, one))
+        one.run(intervals)
+        found += policy.rows
+    return found
+
+
+def train(seed: int = 5, worlds: int = 35, intervals: int = 26, epochs: int = 60) -> tuple[dict[str, Floats], Any]:
+    """Weights, and the error of the predicted cost with the deviation that it is to be held against."""
+    found, figures = fitted(runs(seed, worlds, intervals), seed, epochs)
+    return found, {"seed": seed, "worlds": worlds} | figures
+
+
+def fitted(rows: Sequence[Heard], seed: int, epochs: int) -> tuple[dict[str, Floats], dict[str, Any]]:
+    """Weights from what was heard, a fifth of which is held back to judge them."""
+    torch = library()
+
+    seen = np.stack([row.seen for row in rows])
+    policy: NDArray[np.int64] = np.array([row.policy for row in rows])
+    cost = np.array([row.cost for row in rows])
+    greatest = np.array([cost[policy == k].max() if (policy == k).any() else cost.max() for k in range(len(POOL))])
+    unit = float(cost.std()) + 1e-12  # else the optimiser's steps would depend on the currency
+    weights = begin(np.random.Generator(np.random.PCG64(seed)), seen, greatest)
+    fixed = {name: torch.tensor(weights[name], dtype=torch.float32) for name in ("mean", "deviation", "greatest")}
+    held = np.arange(len(rows)) % 5 == 4
+    parts = [
+        (torch.tensor(seen[k], dtype=torch.float32), torch.from_numpy(policy[k]),
+         torch.tensor(cost[k], dtype=torch.float32))
+        for k in np.array_split(np.flatnonzero(~held), max(1, int((~held).sum()) // 32))
+    ]  # fmt: skip
+
+    def loss(changed: dict[str, Any], sample: Any) -> Any:  # noqa: ANN401
+        x, which, true = sample
+        error = costs(torch, changed | fixed, x).gather(1, which[:, None])[:, 0] - true
+        return ((error / unit) ** 2).mean()
+
+    free = {name: value for name, value in weights.items() if name.startswith("meta")}
+    found, _ = fit(free, parts, loss, epochs=epochs, seed=seed, batch=1, rate=1e-3)
+    whole = found | {name: weights[name] for name in fixed}
+    guess = costs(np, whole, seen[held])[np.arange(int(held.sum())), policy[held]]
+    return whole, {
+        "intervals": len(rows), "epochs": epochs, "rmse": float(np.sqrt(((guess - cost[held]) ** 2).mean())),
+        "deviation": float(cost[held].std()),
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    begun = time.process_time()
+    save(__file__, *train(), begun)

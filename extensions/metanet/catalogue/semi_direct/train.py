@@ -1,0 +1,37 @@
+"""Train Semi-Direct: `python -m cosim.extensions.metanet.catalogue.semi_direct.train` (extra `learn`)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from cosim.extensions.metanet.catalogue.experience import collect
+from cosim.extensions.metanet.catalogue.semi_direct.model import begin, busy
+from cosim.extensions.metanet.catalogue.training import fit, library, one_hot, save, tensors
+from cosim.schedulers.state import Floats
+
+
+def train(seed: int = 3, worlds: int = 200, epochs: int = 12) -> tuple[dict[str, Floats], dict[str, Any]]:
+    """Weights, and the mean squared error of the utilisation with the variance that it is to be held against."""
+    torch = library()
+
+    samples = []
+    for row in collect(seed, worlds, count=6):
+        hosts = row.hosts[row.taken : row.taken + 1]
+        used = torch.from_numpy(row.busy.astype(np.float32))
+        samples.append((tensors(row.features), one_hot(hosts, len(row.features.hosts))[0], used))
+
+    def loss(weights: dict[str, Any], sample: Any) -> Any:  # noqa: ANN401
+        f, decision, used = sample
+        return ((busy(torch, weights, f, decision) - used) ** 2).mean()
+
+    found, losses = fit(begin(np.random.Generator(np.random.PCG64(seed))), samples, loss, epochs=epochs, seed=seed)
+    variance = float(np.var(np.concatenate([used.numpy() for _, _, used in samples])))
+    return found, {"seed": seed, "worlds": worlds, "epochs": epochs, "mse": losses[-1], "variance": variance}
+
+
+if __name__ == "__main__":
+    begun = time.process_time()
+    save(__file__, *train(), begun)

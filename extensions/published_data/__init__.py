@@ -1,0 +1,1 @@
+"""Calibrations against published measurements."""

@@ -1,0 +1,100 @@
+"""How well a twin of edge nodes predicts loads that it was not fitted on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.extensions.published_data.edge import REPLICATES, Twin, cells
+from cosim.extensions.published_data.edge_telemetry import Telemetry
+
+Floats = NDArray[np.float64]
+LEVEL = 0.9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prediction:
+    """(cells,) figures in s of each (node, service, load), and the requests' intervals (n,)."""
+
+    names: tuple[str, ...]
+    count: NDArray[np.int64]
+    mean: Floats
+    p95: Floats
+    predicted_mean: Floats
+    predicted_p95: Floats
+    covered: NDArray[np.bool_]  # (n,) which requests lie in their interval
+    coverage: Floats  # by cell
+
+    def figures(self) -> Mapping[str, float]:
+        """Mean absolute percentage errors of mean and 95th percentile, and the coverage, all as shares."""
+        return {
+            "mape_mean": float(np.mean(np.abs(self.predicted_mean / self.mean - 1.0))),
+            "mape_p95": float(np.mean(np.abs(self.predicted_p95 / self.p95 - 1.0))),
+            "coverage": float(self.covered.mean()),
+        }
+
+
+def simulated(of: Twin, part: Telemetry, values: Floats, seed: int, replicates: int = REPLICATES) -> Floats:
+    """(replicates, n) s of response of the part's requests, with other single runs every time."""
+    replay = of.replay(part)
+    return np.stack([of.run(replay, values, seed + 1 + k)[1] for k in range(replicates)])
+
+
+def margin(of: Twin, values: Floats, seed: int, level: float = LEVEL) -> float:
+    """By which factor intervals have to be wider to cover `level` of the requests of the fit.
+
+    Conformalised quantile regression (Romano, Patterson, Candes 2019) on the logarithm of the response: the
+    quantile of how far measured responses lie outside of the simulated interval, negative when inside.
+    """
+    fit = of.telemetry.of("fit")
+    low, high = _bounds(simulated(of, fit, values, seed), level)
+    outside = np.maximum(np.log(low) - np.log(fit.response), np.log(fit.response) - np.log(high))
+    rank = min(1.0, np.ceil((len(outside) + 1) * level) / len(outside))
+    return float(np.exp(np.quantile(outside, rank, method="higher")))
+
+
+def judge(of: Twin, values: Floats, part: str = "held-back", *, seed: int = 1, level: float = LEVEL) -> Prediction:
+    """What the twin with these values (d,) says of a part, beside what was measured."""
+    chosen = of.telemetry.of(part)
+    groups = cells(chosen, sizes=False)
+    responses = simulated(of, chosen, values, seed)
+    low, high = _bounds(responses, level)
+    factor = margin(of, values, seed, level)
+    covered = (low / factor <= chosen.response) & (chosen.response <= high * factor)
+    return Prediction(
+        groups.names,
+        np.array([len(rows) for rows in groups.rows]),
+        groups.take(chosen.response),
+        groups.take(chosen.response, 0.95),
+        np.mean([groups.take(row) for row in responses], axis=0),
+        np.mean([groups.take(row, 0.95) for row in responses], axis=0),
+        covered,
+        groups.take(covered.astype(np.float64)),
+    )
+
+
+def repeated(telemetry: Telemetry) -> Mapping[str, float]:
+    """The errors of one measurement as the prediction of another one of the same requests: the noise floor.
+
+    Empty without windows that were measured twice.
+    """
+    again, first = telemetry.of("repeat"), telemetry.of("held-back")
+    one, two = cells(first, sizes=False), cells(again, sizes=False)
+    both = [name for name in one.names if name in two.names]
+    if not both:
+        return {}
+    a = [one.names.index(name) for name in both]
+    b = [two.names.index(name) for name in both]
+    found = {}
+    for figure, level in (("mape_mean", None), ("mape_p95", 0.95)):
+        here, there = one.take(first.response, level)[a], two.take(again.response, level)[b]
+        found[figure] = float(np.mean(np.abs(there / here - 1.0)))
+    return found
+
+
+def _bounds(responses: Floats, level: float) -> tuple[Floats, Floats]:
+    low, high = np.quantile(responses, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
+    return low, high

@@ -1,0 +1,1 @@
+"""What the published measurements are of: batteries, radio, processors, services."""

@@ -1,0 +1,1 @@
+"""SimTune: a simulator's parameters by surrogates and evolution strategies."""

@@ -1,0 +1,100 @@
+"""A Gaussian process whose noise depends on the input: the surrogate of the method HGP+ES.
+
+K. Kersting, C. Plagemann, P. Pfaff, W. Burgard, "Most likely heteroscedastic Gaussian process regression",
+ICML 2007: a first process with constant noise gives residuals, a second one over their logarithm gives the
+noise at each point, a third one is fitted with that noise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cosim.extensions.simtune.surrogate import linear
+
+Floats = NDArray[np.float64]
+
+MOST = 400  # rows; more are thinned evenly, because the cost grows with their cube
+_TRIALS = 40  # hyperparameter vectors tried
+_JITTER = 1e-6
+
+
+class HeteroscedasticProcess:
+    """Regression (n, e) -> (n, q), all outputs under one squared-exponential kernel and one noise per row.
+
+    Length scales per input and the constant noise maximise the marginal likelihood over `_TRIALS`
+    vectors drawn with `seed`, refined around the best.
+    """
+
+    def __init__(self, inputs: ArrayLike, outputs: ArrayLike, *, seed: int = 1) -> None:
+        x, y = np.atleast_2d(np.asarray(inputs, np.float64)), np.atleast_2d(np.asarray(outputs, np.float64))
+        if len(x) > MOST:
+            kept = np.linspace(0, len(x) - 1, MOST).round().astype(np.int64)
+            x, y = x[kept], y[kept]
+        self._x = x
+        self._mean, self._sd = y.mean(axis=0), np.maximum(y.std(axis=0), 1e-9)
+        z = (y - self._mean) / self._sd
+        random = np.random.default_rng(np.random.SeedSequence([seed, 0x4847]))
+        self._scales, noise = _chosen(x, z, random)
+        first = _posterior(_kernel(x, x, self._scales), np.full(len(x), noise), z)
+        # The residual of a row is that of leaving it out, so that a process that follows every row has some.
+        inverse = (linear.solve(first[0], np.eye(len(x))) ** 2).sum(axis=0)  # its diagonal
+        residual = (first[1] / inverse[:, None]) ** 2
+        log_noise = np.log(np.maximum(residual.mean(axis=1), 1e-8))
+        self._level = float(log_noise.mean())
+        wide = 2.0 * self._scales
+        second = _posterior(_kernel(x, x, wide), np.full(len(x), 1.0), (log_noise - self._level)[:, None])
+        self._second, self._wide = second[1], wide
+        self._lower, self._alpha = _posterior(_kernel(x, x, self._scales), self._noise(x), z)
+
+    def _noise(self, x: Floats) -> Floats:
+        """(n,) variances of the noise in standardised outputs."""
+        log = self._level + linear.product(_kernel(x, self._x, self._wide), self._second)[:, 0]
+        return np.asarray(np.exp(np.clip(log, -18.0, 4.0)), np.float64)
+
+    def predict(self, inputs: ArrayLike) -> Floats:
+        """(n, q) means."""
+        x = np.atleast_2d(np.asarray(inputs, np.float64))
+        said = linear.product(_kernel(x, self._x, self._scales), self._alpha)
+        return np.asarray(self._mean + self._sd * said, np.float64)
+
+    def spread(self, inputs: ArrayLike) -> Floats:
+        """(n, q) standard deviations of an answer of the simulator: of the mean, and of its noise."""
+        x = np.atleast_2d(np.asarray(inputs, np.float64))
+        cross = linear.solve(self._lower, _kernel(x, self._x, self._scales).T)
+        variance = np.maximum(1.0 - (cross**2).sum(axis=0), 0.0) + self._noise(x)
+        return np.asarray(np.sqrt(variance)[:, None] * self._sd, np.float64)
+
+
+def _kernel(a: Floats, b: Floats, scales: Floats) -> Floats:
+    """(n, m) squared-exponential covariances with unit variance."""
+    a, b = a / scales, b / scales
+    square = (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2.0 * linear.product(a, b.T)
+    return np.asarray(np.exp(-0.5 * np.maximum(square, 0.0)), np.float64)
+
+
+def _posterior(kernel: Floats, noise: Floats, z: Floats) -> tuple[Floats, Floats]:
+    """The Cholesky factor of covariance plus noise, and the weights of the rows (n, q)."""
+    lower = linear.cholesky(kernel + np.diag(noise + _JITTER))
+    return lower, linear.solve(lower, linear.solve(lower, z), transposed=True)
+
+
+def _chosen(x: Floats, z: Floats, random: np.random.Generator) -> tuple[Floats, float]:
+    """Length scales (e,) and the variance of the noise with the highest marginal likelihood of the trials."""
+    thin = slice(None, None, max(1, len(x) // 200))
+    x, z = x[thin], z[thin]
+
+    def likelihood(log: Floats) -> float:
+        lower, alpha = _posterior(_kernel(x, x, np.exp(log[:-1])), np.full(len(x), np.exp(log[-1])), z)
+        return float(-0.5 * (z * alpha).sum() - z.shape[1] * np.log(np.diag(lower)).sum())
+
+    best = np.concatenate([np.zeros(x.shape[1]), [np.log(0.1)]])
+    most = likelihood(best)
+    for k in range(_TRIALS):
+        spread = 1.0 if k < _TRIALS // 2 else 0.3
+        log = best + spread * random.standard_normal(len(best))
+        log[:-1], log[-1] = np.clip(log[:-1], np.log(0.05), np.log(20.0)), np.clip(log[-1], np.log(1e-4), 0.0)
+        found = likelihood(log)
+        if found > most:
+            best, most = log, found
+    return np.exp(best[:-1]), float(np.exp(best[-1]))

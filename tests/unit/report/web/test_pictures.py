@@ -1,0 +1,39 @@
+"""What a drone took last, as the dashboard shows it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from cosim.physics.vehicles.weeds import FILE, WeedField, growth
+from cosim.report.web.pictures import SIDE, Pictures
+
+TOLD = {"taken": 3.0, "x": 5.0, "y": 5.0, "heading": 90.0, "pixel": 0.005, "light": 2e4, "found": 7.0}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "logs" / "vehicle").mkdir(parents=True)
+    field = WeedField(0.0, 0.0, 1.0, np.full((10, 10), 1.0))
+    field.save(tmp_path / "logs" / "vehicle" / FILE, growth((1,)), {"uav": (4000, 2000)})
+    return tmp_path
+
+
+def test_a_picture_is_rendered_small_and_kept_until_there_is_another(folder):
+    pictures = Pictures(folder)
+    data = pictures.png("uav", TOLD)
+    assert data.startswith(b"\x89PNG")
+    assert [int.from_bytes(data[k : k + 4], "big") for k in (16, 20)] == [SIDE, SIDE // 2]
+    assert pictures.png("uav", TOLD) is data
+    assert pictures.png("uav", {**TOLD, "x": 6.0}) != data
+
+
+def test_who_has_no_picture_has_none(folder, tmp_path):
+    assert Pictures(folder).png("tractor", TOLD) is None
+    assert Pictures(folder).png("uav", {}) is None
+    assert Pictures(folder).png("uav", {**TOLD, "taken": math.nan}) is None
+    assert Pictures(None).png("uav", TOLD) is None
+    (folder / "logs" / "vehicle" / FILE).write_bytes(b"no field")
+    assert Pictures(folder).png("uav", TOLD) is None
