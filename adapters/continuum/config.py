@@ -13,15 +13,16 @@ from cosim.contract.block import OnlyWith
 from cosim.contract.hints import nearest
 from cosim.contract.signals import NODE_EVENTS, TASK_EVENTS
 from cosim.contract.units import Duration, Period
-from cosim.schedulers import NEED_BRANCH, OF_FILES, scheduler_names
+from cosim.schedulers import OF_FILES, needs_branch, scheduler_names
 
 
 def _known(name: str) -> str:
     """Functions of the user's own are imported when the run starts, not when the scenario is read."""
-    names = (*(name for name in scheduler_names() if name not in NEED_BRANCH), *OF_FILES)
+    if ":" not in name and needs_branch(name):
+        raise ValueError(f"scheduler '{name}' tries candidates on the model, as only the adapter 'interval' can")
+    names = (*scheduler_names(), *OF_FILES)
     if ":" not in name and name not in names:
-        if name in NEED_BRANCH:
-            raise ValueError(f"scheduler '{name}' tries candidates on the model, as only the adapter 'interval' can")
+        names = tuple(one for one in names if not needs_branch(one))
         near = nearest(name, names)
         hint = f"; did you mean '{near}'?" if near else ";"
         raise ValueError(f"there is no scheduler '{name}'{hint} known: {', '.join(names)}, or module:function")

@@ -10,7 +10,7 @@ from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig
 from cosim.contract.block import OnlyWith
 from cosim.contract.hints import nearest
-from cosim.schedulers import scheduler_names
+from cosim.schedulers import scheduler_names, takes
 
 POLICIES = ("random", "shuffle", "first-fit", "best-fit", "least-loaded", "round-robin")
 Clock = Annotated[float, units.Unit("frequency", gt=0.0)]
@@ -18,8 +18,8 @@ Clock = Annotated[float, units.Unit("frequency", gt=0.0)]
 
 def _known(name: str) -> str:
     """Functions of the user's own are imported when the run starts, not when the scenario is read."""
-    names = (*POLICIES, *(name for name in scheduler_names("interval") if name not in POLICIES))
-    if ":" not in name and name not in names:
+    if ":" not in name and name not in POLICIES and not takes(name, "interval"):
+        names = (*POLICIES, *(name for name in scheduler_names("interval") if name not in POLICIES))
         near = nearest(name, names)
         hint = f"did you mean '{near}'? " if near else ""
         raise ValueError(f"there is no policy '{name}'; {hint}known: {', '.join(names)}, or module:function")

@@ -86,11 +86,13 @@ def _job(loaded: Loaded) -> list[Problem]:
     if block is None or block.job is None:
         return []
     from cosim.contract.hints import did_you_mean
-    from cosim.twin.jobs import JOBS
+    from cosim.contract.plugins import installed
 
-    if block.job in JOBS:
+    if block.job in installed("jobs"):
         return []
-    return [loaded.problem("calibrate.job", f"there is no job '{block.job}'", did_you_mean(block.job, JOBS))]
+    return [
+        loaded.problem("calibrate.job", f"there is no job '{block.job}'", did_you_mean(block.job, installed("jobs")))
+    ]
 
 
 def _unlaunchable(plan: Plan) -> list[Problem]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,25 +52,6 @@ def finish(imported: Imported, out: Path, *, force: bool, strict: bool, as_json:
 # One command per source follows; each imports its reader when it is called.
 
 
-class Physics(StrEnum):
-    """Whose behaviour an imported model has."""
-
-    compatible = "compatible"
-    corrected = "corrected"
-
-
-class Model(StrEnum):
-    """EdgeCloudSim's sample applications, by whose model the files are read."""
-
-    app1 = "app1"
-    app2 = "app2"
-    app3 = "app3"
-    app4 = "app4"
-    app5 = "app5"
-    app6 = "app6"
-    tutorial5 = "tutorial5"
-
-
 @app.command()
 def mlsysops(
     files: Annotated[list[Path], typer.Argument(help="Descriptors (YAML), or folders of them.")],
@@ -85,33 +65,3 @@ def mlsysops(
         from cosim.sources.importing.mlsysops import read
 
         finish(read(files), out, force=force, strict=strict, as_json=as_json)
-
-
-@app.command()
-def edgecloudsim(
-    out: Out,
-    properties: Annotated[Path, typer.Option("--properties", help="default_config.properties")],
-    edge_devices: Annotated[Path, typer.Option("--edge-devices", help="edge_devices.xml")],
-    applications: Annotated[Path, typer.Option("--applications", help="applications.xml")],
-    devices: Annotated[int | None, typer.Option(help="Number of devices; default: the least of the file.")] = None,
-    scenario: Annotated[str | None, typer.Option(help="One of simulation_scenarios; default: the first.")] = None,
-    policy: Annotated[str | None, typer.Option(help="One of orchestrator_policies; default: the first.")] = None,
-    model: Annotated[Model | None, typer.Option(help="Default: told from the policies and keys.")] = None,
-    physics: Annotated[
-        Physics, typer.Option(help="compatible: EdgeCloudSim's own behaviour; corrected: without its faults.")
-    ] = Physics.compatible,
-    logs: Annotated[bool, typer.Option("--logs", help="Let runs write EdgeCloudSim's log files too.")] = False,
-    force: Force = False,
-    strict: Strict = False,
-    as_json: Json = False,
-) -> None:
-    """Import EdgeCloudSim's three input files, unmodified; the UNICAL extension's keys too."""
-    with errors(as_json):
-        from cosim.extensions.edgecloudsim.importing import read
-
-        imported = read(
-            properties, edge_devices, applications,
-            devices=devices, scenario=scenario, policy=policy, model=model.value if model else None,
-            physics=physics.value, logs=logs,
-        )  # fmt: skip
-        finish(imported, out, force=force, strict=strict, as_json=as_json)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 # Its scan for plug-ins reads the metadata of every installed package.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -51,12 +51,10 @@ _COMMANDS = {
     "import": "importing:app",
     "export": "exporting:app",
     "new": "new:app",
-    "cluster": "cluster:app",
     "detect": "detect:app",
-    "bench": "bench:app",
 }
 _PATIENCE = 10.0  # s
-_SOURCES = ("importing_traces", "importing_gpu", "importing_city", "importing_simulators")  # of `cosim import`
+_SOURCES = ("importing_traces", "importing_city")  # of `cosim import`
 
 
 def _version(wanted: bool) -> None:
@@ -75,6 +73,49 @@ def options(
     """Options of the command itself."""
 
 
+def _is_command(name: str) -> bool:
+    if name in _COMMANDS:
+        return True
+    from cosim.contract.plugins import installed
+
+    return name in installed("commands")
+
+
+def _command(name: str) -> Any:  # noqa: ANN401 - a function that typer reads, or a `typer.Typer`
+    """What `cosim NAME` runs, of ours or of an installed package."""
+    if name in _COMMANDS:
+        module, _, attribute = _COMMANDS[name].partition(":")
+        return getattr(import_module(f"cosim.cli.{module}"), attribute)
+    return _installed("commands", name)
+
+
+def _installed(kind: str, name: str) -> Any:  # noqa: ANN401 - as above
+    """The command of an installed package; one that cannot be imported says so when it is called."""
+    from cosim.cli.console import errors
+    from cosim.contract import plugins
+    from cosim.contract.errors import SetupError
+
+    try:
+        return plugins.load(kind, name)
+    except SetupError as error:
+        reason = error
+
+    def absent(words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:  # noqa: ARG001
+        with errors():
+            raise reason
+
+    absent.__doc__ = f"Not there: {reason}"
+    return absent
+
+
+def _add(app: typer.Typer, name: str, found: Any) -> None:  # noqa: ANN401 - as above
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=name)
+    else:
+        any_words = {"ignore_unknown_options": True} if found.__name__ == "absent" else None
+        app.command(name, context_settings=any_words)(found)
+
+
 def _app(names: Iterable[str]) -> typer.Typer:
     """The command line with these commands; what a command declares is read when it is in."""
     app = typer.Typer(
@@ -86,22 +127,20 @@ def _app(names: Iterable[str]) -> typer.Typer:
     )
     app.callback()(options)
     for name in names:
-        module, _, attribute = _COMMANDS[name].partition(":")
-        found = getattr(import_module(f"cosim.cli.{module}"), attribute)
-        if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name)
-        else:
-            app.command(name)(found)
+        _add(app, name, _command(name))
     return app
 
 
 @cache
 def _whole() -> typer.Typer:
     from cosim.cli import importing
+    from cosim.contract.plugins import installed
 
     for name in _SOURCES:
         import_module(f"cosim.cli.{name}").add(importing.app)
-    return _app(_COMMANDS)
+    for name in installed("importers"):
+        _add(importing.app, name, _installed("importers", name))
+    return _app((*_COMMANDS, *(name for name in installed("commands") if name not in _COMMANDS)))
 
 
 def __getattr__(name: str) -> typer.Typer:
@@ -124,7 +163,7 @@ def main() -> None:
         if getattr(sys, name) is None:  # closed by who started this
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - stays open
     asked = sys.argv[1:2]  # one command needs no other; help, completion and misspelt names need all
-    alone = asked[0] in _COMMANDS.keys() - {"import"} if asked else False
+    alone = bool(asked) and asked[0] != "import" and _is_command(asked[0])
     app = _app(asked) if alone else _whole()
     try:
         if "--json" in sys.argv:

@@ -58,11 +58,12 @@ def function(target: str, arguments: int | None = None) -> Callable[..., Any]:
 
 
 def attribute_of(module: str, name: str) -> Any:  # noqa: ANN401 - whatever the user's module holds
-    """What `module` of the user's calls `name`. Raises `ValueError` that says why there is none."""
+    """What `module` of the user's calls `name`; the module itself for no name. Raises `ValueError` with the reason."""
     try:
-        return getattr(importlib.import_module(module), name)
+        found = importlib.import_module(module)
+        return getattr(found, name) if name else found
     except (Exception, SystemExit) as error:  # a module of the user's may fail in any way
-        raise ValueError(f"'{module}:{name}' cannot be imported: {_reason(error, module)}") from error
+        raise ValueError(f"'{f'{module}:{name}'.rstrip(':')}' cannot be imported: {_reason(error, module)}") from error
 
 
 def takes(called: Callable[..., Any], arguments: int) -> bool:
@@ -79,6 +80,8 @@ def takes(called: Callable[..., Any], arguments: int) -> bool:
 def _reason(error: BaseException, module: str) -> str:
     """Why an import failed, and in which line of which file."""
     if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+        if module.startswith("cosim.extensions."):
+            return f"it belongs to the extension '{module.split('.')[2]}', which is not there"
         return f"there is no module '{error.name}' beside the scenario file, installed, or on PYTHONPATH"
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}: {error.msg}"

@@ -12,14 +12,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from cosim.contract.adapter import AdapterKind
 from cosim.contract.errors import SetupError
 from cosim.contract.functions import attribute_of
+from cosim.contract.plugins import installed
 
-GROUP = "cosim.adapters"
 PLACE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"  # module:ATTRIBUTE
 
 
@@ -38,14 +37,9 @@ def _folders() -> tuple[str, ...]:
     return tuple(sorted(module.name for module in pkgutil.iter_modules([str(folder)]) if module.ispkg))
 
 
-@cache
-def _outside() -> dict[str, str]:
-    return {point.name: point.value for point in entry_points(group=GROUP)}
-
-
 def adapter_names() -> tuple[str, ...]:
     """Every adapter that can be named in a scenario, sorted."""
-    return tuple(sorted({*_folders(), *_outside()}))
+    return tuple(sorted({*_folders(), *installed("adapters")}))
 
 
 def is_place(name: str) -> bool:
@@ -55,7 +49,7 @@ def is_place(name: str) -> bool:
 
 def is_foreign(name: str) -> bool:
     """Whether adapter `name` comes from outside this package: from a place, or an installed one."""
-    return is_place(name) or (name not in _folders() and name in _outside())
+    return is_place(name) or (name not in _folders() and name in installed("adapters"))
 
 
 def adapter_kind(name: str) -> AdapterKind:
@@ -67,8 +61,8 @@ def adapter_kind(name: str) -> AdapterKind:
         target = name
     elif name in _folders():
         target = f"cosim.adapters.{name}:ADAPTER"
-    elif name in _outside():
-        target = _outside()[name]
+    elif name in installed("adapters"):
+        target = installed("adapters")[name]
     else:
         raise SetupError(f"there is no adapter '{name}'; installed: {', '.join(adapter_names())}")
     module, _, attribute = target.partition(":")

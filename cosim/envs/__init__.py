@@ -10,9 +10,9 @@
 - `cosim/Offload-v1`: one decision per task (adapter `continuum`).
 - `cosim.envs.MultiEdge` (`cosim/MultiEdge-v1`, PettingZoo parallel): one agent per edge host decides about the
   waiting tasks that are nearest to it, per interval.
-- `cosim/CoRaiS-v1`: no scenario, but an instance of CoRaiS's problem: an edge for each request, in one step.
-- `cosim/VirtualPlatform-v1`: no scenario, but the platform that MAIL-MMSG learned from a log; see
-  `cosim.extensions.mail_mmsg.environment`.
+- What extensions bring by the entry-point group `cosim.environments`: `cosim/CoRaiS-v1` (no scenario, but an instance
+  of CoRaiS's problem: an edge for each request, in one step) and `cosim/VirtualPlatform-v1` (the platform that
+  MAIL-MMSG learned from a log).
 
 Observations are dicts of padded arrays with masks: what a policy sees, see `cosim.schedulers.state` for
 the columns and `cosim.envs.spaces` for the padding. A policy of `cosim.schedulers` and a trained agent
@@ -25,6 +25,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from cosim.contract.extras import how_to_install
+from cosim.contract.plugins import installed
 
 try:
     import gymnasium
@@ -40,16 +41,14 @@ if TYPE_CHECKING:
     from cosim.envs.multi import MultiEdge
     from cosim.envs.spaces import scaled
     from cosim.envs.vector import ContinuumVectorEnv
-    from cosim.extensions.corais.environment import CoRaiSEnv
-    from cosim.extensions.mail_mmsg.environment import VirtualPlatformEnv
 
 __all__ = [
-    "CoRaiSEnv", "ContinuumEnv", "ContinuumVectorEnv", "MultiEdge", "OffloadEnv", "VirtualPlatformEnv", "scaled",
+    "ContinuumEnv", "ContinuumVectorEnv", "MultiEdge", "OffloadEnv", "scaled",
 ]  # fmt: skip
 
 _PLACES = {
     "ContinuumEnv": "central", "OffloadEnv": "central", "ContinuumVectorEnv": "vector", "MultiEdge": "multi",
-    "scaled": "spaces", "CoRaiSEnv": "corais.environment", "VirtualPlatformEnv": "mail_mmsg.environment",
+    "scaled": "spaces",
 }  # fmt: skip
 
 gymnasium.register(
@@ -57,18 +56,14 @@ gymnasium.register(
     vector_entry_point="cosim.envs.vector:ContinuumVectorEnv",
 )  # fmt: skip
 gymnasium.register("cosim/Offload-v1", entry_point="cosim.envs.central:OffloadEnv", order_enforce=True)
-gymnasium.register("cosim/CoRaiS-v1", entry_point="cosim.extensions.corais.environment:CoRaiSEnv", order_enforce=True)
-gymnasium.register(
-    "cosim/VirtualPlatform-v1", entry_point="cosim.extensions.mail_mmsg.environment:VirtualPlatformEnv",
-    order_enforce=True,
-)  # fmt: skip
+for _name, _place in installed("environments").items():
+    gymnasium.register(f"cosim/{_name}", entry_point=_place, order_enforce=True)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
     if name in _PLACES:
         try:
-            room = "extensions" if "." in _PLACES[name] else "envs"
-            return getattr(importlib.import_module(f"cosim.{room}.{_PLACES[name]}"), name)
+            return getattr(importlib.import_module(f"cosim.envs.{_PLACES[name]}"), name)
         except ModuleNotFoundError as error:
             if error.name != "pettingzoo":
                 raise

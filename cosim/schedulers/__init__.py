@@ -1,13 +1,13 @@
 """Schedulers: who runs a task, for all models.
 
 There are three kinds, all named in the same places (`adapters.continuum.scheduler`,
-`adapters.offloading.policy`, `adapters.interval.policy`, `adapters.radio.response.do`) and all listed by
+`adapters.interval.policy`, `adapters.radio.response.do`, those of extensions) and all listed by
 `cosim schedulers`:
 
-- compiled into one model: the cheapest, and part of that model (`BUILTIN`, `OF_MODELS`);
+- compiled into one model: the cheapest, and part of that model (`BUILTIN`, `Model.compiled`);
 - policies: written once against documented state, for every model that asks for one of the decisions
   that they can take. `cosim.schedulers.state` is the interface, `cosim.schedulers.policies` are those
-  that come with the product, and `MODELS` says what each model asks for;
+  that come with the product, and `known_models` says what each model asks for;
 - functions of three arguments, for the continuum alone, described below.
 
 Name one of your own as `module:name`, or give it a name through the entry-point group
@@ -48,20 +48,17 @@ For its answers to be repeatable, a scheduler takes its random numbers from `req
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cosim.schedulers.state import Policy
 
-from cosim.contract.errors import told
+from cosim.contract.errors import SetupError, told
 from cosim.contract.functions import function
-from cosim.extensions.metanet.catalogue import CATALOGUE
-
-GROUP = "cosim.schedulers"
+from cosim.contract.plugins import installed, load
 
 Choose = Callable[[Any, Any, Any], int]  # (Request, Reach, Hosts) -> host; see above
 
@@ -91,32 +88,42 @@ POLICIES: dict[str, tuple[str, frozenset[str], str]] = {
     "bandit": (
         "cosim.schedulers.policies:Bandit", frozenset(("task",)), "least confidence bound of seconds per cycle, learned"
     ),
-    "mail-mmsg": (
-        "cosim.extensions.mail_mmsg.decide:MailMmsg", frozenset(("task",)),
-        "hosts ranked by weights that were learned in a platform learned from a log",
-    ),
     "game": ("cosim.schedulers.policies:Game", frozenset(("task",)), "each device's share for the cloud by a game"),
     "search": (
         "cosim.schedulers.search:Search", frozenset(("interval",)),
         "the best of thousands of candidates, tried one interval ahead",
     ),
-    "rollout": (
-        "cosim.extensions.metanet.rollout:Rollout", frozenset(("interval",)),
-        "the best decision of MetaNet's seven policies, tried one interval ahead",
-    ),
-    **{name: (where, frozenset(("interval",)), text) for name, (where, text) in CATALOGUE.items()},
 }  # fmt: skip
 
-# The decisions that each model can ask a policy for.
-MODELS: dict[str, frozenset[str]] = {
-    "continuum": frozenset(("task", "interval")),  # interval: for policies that take no other
-    "offloading": frozenset(("task",)),  # not its vehicular application, which has three ways instead of hosts
-    "interval": frozenset(("interval",)),
-    "radio": frozenset(("response",)),  # to the alarms of a detector
-}
 
-NEED_BRANCH = ("search", "rollout")  # policies that try candidates on the model
-BRANCHING = ("interval",)  # the models that let them
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model that asks schedulers: for which decisions, and which ones are compiled into it."""
+
+    decisions: frozenset[str]
+    compiled: Mapping[str, str] = field(default_factory=dict)  # name -> one line
+
+
+_MODELS: dict[str, Model] = {
+    "continuum": Model(frozenset(("task", "interval")), BUILTIN),  # interval: for policies that take no other
+    "interval": Model(frozenset(("interval",)), {
+        "shuffle": "new containers anywhere, others move anywhere with chance 1/2",
+        "first-fit": "the first host with room",
+        "best-fit": "the fullest host with room",
+        "least-loaded": "the host with the smallest share of its cores asked for",
+        "random": "any host with room, all equally likely",
+        "round-robin": "the hosts one after another",
+    }),
+    "radio": Model(frozenset(("response",)), {  # to the alarms of a detector
+        "other-cell": "a device with an alarm leaves for another cell",
+        "other-carrier": "a device with an alarm leaves for a cell on another carrier",
+        "spare-cell": "an alarm wakes cells that are silent otherwise",
+        "relay-drone": "an alarm wakes cells on drones, which take off",
+        "disconnect": "a device with an alarm leaves the air",
+    }),
+}  # fmt: skip
+
+BRANCHING = ("interval",)  # the models that let policies try candidates on them
 
 # Policies that are made of files: name -> (where, decisions, key of the files, models that read them, one line). The
 # model's configuration has the files under the key, and tells the policy by `observe` what is measured.
@@ -127,35 +134,17 @@ OF_FILES: dict[str, tuple[str, frozenset[str], str, tuple[str, ...], str]] = {
     ),
 }  # fmt: skip
 
-# Compiled into one of the other models: name -> (model, one line).
-OF_MODELS: dict[str, tuple[str, str]] = {
-    "shuffle": ("interval", "new containers anywhere, others move anywhere with chance 1/2"),
-    "first-fit": ("interval", "the first host with room"),
-    "best-fit": ("interval", "the fullest host with room"),
-    "next-fit": ("offloading", "the next machine with room after the last one"),
-    "random-fit": ("offloading", "a random machine with room"),
-    "worst-fit": ("offloading", "the emptiest machine"),
-    "network-based": ("offloading", "the cloud while the WAN is fast (app2, app4)"),
-    "utilization-based": ("offloading", "the cloud while the edge is busy (app2, app4)"),
-    "fuzzy-based": ("offloading", "fuzzy rules for place and tier (app4)"),
-    "fuzzy-competitor": ("offloading", "fuzzy rules of the comparison (app4)"),
-    "only-edge": ("offloading", "the edge (app3, app6)"),
-    "only-mobile": ("offloading", "the device (app3, app6)"),
-    "predictive": ("offloading", "in inverse proportion to failures and times (app5)"),
-    "mab": ("offloading", "ALTO's bandit over three ways (app5)"),
-    "game-theory": ("offloading", "a game between vehicles over three ways (app5)"),
-    "ai-based": ("offloading", "networks that predict success and time of three ways (app5)"),
-    "other-cell": ("radio", "a device with an alarm leaves for another cell"),
-    "other-carrier": ("radio", "a device with an alarm leaves for a cell on another carrier"),
-    "spare-cell": ("radio", "an alarm wakes cells that are silent otherwise"),
-    "relay-drone": ("radio", "an alarm wakes cells on drones, which take off"),
-    "disconnect": ("radio", "a device with an alarm leaves the air"),
-}
-# Names that are compiled into several models.
-_ALSO: dict[str, tuple[str, ...]] = {
-    "least-loaded": ("interval",), "random": ("interval", "offloading"), "round-robin": ("interval",),
-    "hybrid": ("offloading",), "first-fit": ("offloading",), "best-fit": ("offloading",),
-}  # fmt: skip
+
+@cache
+def known_models() -> Mapping[str, Model]:
+    """The models that ask schedulers, by name: those of the core and those that extensions bring."""
+    found = dict(_MODELS)
+    for name in installed("models"):
+        try:
+            found[name] = load("models", name)
+        except SetupError:
+            continue  # what is not there asks for nothing
+    return found
 
 
 class SchedulerError(Exception):
@@ -180,15 +169,16 @@ class Scheduler:
         """
         self._of_no_files()
         if self.make is None:
-            marks = " or ".join(f'"{one}"' for one in sorted(MODELS[model]))
+            marks = " or ".join(f'"{one}"' for one in sorted(known_models()[model].decisions))
             raise SchedulerError(
                 f"scheduler '{self.name}' is made for the continuum; {model} needs a policy, which says "
                 f"@decides({marks}) of cosim.schedulers.state"
             )
-        if not self.decisions & MODELS[model]:
+        asked = known_models()[model].decisions
+        if not self.decisions & asked:
             takes = ", ".join(sorted(self.decisions))
             raise SchedulerError(
-                f"policy '{self.name}' decides per {takes}; {model} asks per {', '.join(sorted(MODELS[model]))}"
+                f"policy '{self.name}' decides per {takes}; {model} asks per {', '.join(sorted(asked))}"
             )
         try:
             found = self.make()
@@ -224,72 +214,86 @@ class Listing:
     summary: str
 
 
-@cache
-def _outside() -> dict[str, str]:
-    return {point.name: point.value for point in entry_points(group=GROUP)}
-
-
 def installed_names() -> tuple[str, ...]:
-    """Schedulers that installed packages name by the entry-point group."""
-    return tuple(sorted(set(_outside()) - set(BUILTIN) - set(POLICIES) - set(OF_FILES)))
+    """Schedulers that extensions and installed packages name by the entry-point group."""
+    return tuple(name for name in installed("schedulers") if name not in {*BUILTIN, *POLICIES, *OF_FILES})
 
 
 def target_of(name: str) -> str:
     """`module:name` of the function or class that a name stands for; `name` itself where it stands for none."""
-    return POLICIES[name][0] if name in POLICIES else _outside().get(name, name)
+    return POLICIES[name][0] if name in POLICIES else installed("schedulers").get(name, name)
 
 
 def scheduler_names(decision: str | None = None) -> tuple[str, ...]:
     """Every scheduler that has a name and is not a peer model's own; those that take `decision`, if one is given."""
     named = (*BUILTIN, *POLICIES, *installed_names())
-    if decision is None:
-        return named
-    return tuple(
-        name
-        for name in named
-        if decision in (POLICIES[name][1] if name in POLICIES else {"task"} if name in BUILTIN else MODELS["continuum"])
-    )
+    return named if decision is None else tuple(name for name in named if takes(name, decision))
+
+
+def takes(name: str, decision: str) -> bool:
+    """Whether the scheduler of that name takes a decision; those that cannot be imported may take any."""
+    if name in BUILTIN or name in POLICIES:
+        return decision in (POLICIES[name][1] if name in POLICIES else {"task"})
+    if name not in installed("schedulers"):
+        return False
+    try:
+        return decision in scheduler(name).decisions
+    except SchedulerError:
+        return True
+
+
+def needs_branch(name: str) -> bool:
+    """Whether a policy that has a name tries candidates on the model, which says so by its attribute `branches`."""
+    if name not in POLICIES and name not in installed("schedulers"):
+        return False
+    try:
+        return bool(getattr(function(target_of(name)), "branches", False))
+    except ValueError:
+        return False
 
 
 def list_schedulers() -> list[Listing]:
     """Every scheduler with the decisions that it takes and the models that take it."""
-    listed = [
-        Listing(name, _taken(name, "continuum"), _models(name, "continuum"), text) for name, text in BUILTIN.items()
-    ]
+    listed = [Listing(name, _taken(_models(name)), _models(name), text) for name, text in BUILTIN.items()]
     for name, (_, decisions, text) in POLICIES.items():
-        models = BRANCHING if name in NEED_BRANCH else _askers(decisions)
-        listed.append(Listing(name, tuple(sorted(decisions)), models, text))
-    for name, (_, decisions, _, models, text) in OF_FILES.items():
-        listed.append(Listing(name, tuple(sorted(decisions)), models, text))
-    for name, (model, text) in OF_MODELS.items():
-        listed.append(Listing(name, _taken(name, model), _models(name, model), text))
-    for name in scheduler_names()[len(BUILTIN) + len(POLICIES) :]:
+        listed.append(Listing(name, tuple(sorted(decisions)), _askers(name, decisions), text))
+    for name, (_, decisions, _, askers, text) in OF_FILES.items():
+        listed.append(Listing(name, tuple(sorted(decisions)), askers, text))
+    for model in known_models().values():
+        there = {one.name for one in listed}
+        listed += [
+            Listing(name, _taken(_models(name)), _models(name), text)
+            for name, text in model.compiled.items()
+            if name not in there
+        ]
+    for name in installed_names():
         try:
             found = scheduler(name)
             made = found.function if found.make is None else found.make
             text = (getattr(made, "__doc__", None) or "").strip()
-            models = ("continuum",) if found.make is None else _askers(found.decisions)
+            askers = ("continuum",) if found.make is None else _askers(name, found.decisions)
             decisions = found.decisions
         except SchedulerError as error:
-            text, models, decisions = str(error), (), frozenset()
-        listed.append(Listing(name, tuple(sorted(decisions)), models, text.splitlines()[0] if text else ""))
+            text, askers, decisions = str(error), (), frozenset()
+        listed.append(Listing(name, tuple(sorted(decisions)), askers, text.splitlines()[0] if text else ""))
     return listed
 
 
-def _models(name: str, model: str) -> tuple[str, ...]:
-    return tuple(one for one in MODELS if one == model or one in _ALSO.get(name, ()))
+def _models(name: str) -> tuple[str, ...]:
+    """The models that a scheduler is compiled into."""
+    return tuple(model for model, one in known_models().items() if name in one.compiled)
 
 
-def _taken(name: str, model: str) -> tuple[str, ...]:
-    """The decisions that a compiled scheduler takes in its models."""
-    models = _models(name, model)
-    if models == ("radio",):
-        return ("response",)
-    return (*(("interval",) if "interval" in models else ()), *(("task",) if models != ("interval",) else ()))
+def _taken(compiled_into: tuple[str, ...]) -> tuple[str, ...]:
+    """The decisions that a compiled scheduler takes in its models; in the continuum only tasks."""
+    found = (known_models()[one].decisions if one != "continuum" else {"task"} for one in compiled_into)
+    return tuple(sorted(frozenset[str]().union(*found)))
 
 
-def _askers(decisions: frozenset[str]) -> tuple[str, ...]:
-    return tuple(model for model, asked in MODELS.items() if asked & decisions)
+def _askers(name: str, decisions: frozenset[str]) -> tuple[str, ...]:
+    return (
+        BRANCHING if needs_branch(name) else tuple(m for m, one in known_models().items() if one.decisions & decisions)
+    )
 
 
 def scheduler(name: str) -> Scheduler:

@@ -27,6 +27,8 @@ class Search:
     future.
     """
 
+    branches = True  # tries candidates on the model
+
     def __init__(
         self, budget: int = 3000, horizon: int = 1, weight: float = WEIGHT, then: str = "least-loaded",
         futures: int = 1, warm: str | None = "dqn",

@@ -21,6 +21,8 @@ class Rollout(Chooser):
     and for what is then left.
     """
 
+    branches = True  # tries candidates on the model
+
     def __init__(self, priced: bool = False) -> None:
         super().__init__()
         self.priced = priced

@@ -18,9 +18,10 @@ import numpy as np
 
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
+from cosim.contract.plugins import load
 from cosim.twin.calibration import Calibration, Estimate, Judgement
 from cosim.twin.fitting.judging import before_and_after, complaints
-from cosim.twin.fitting.methods import AUTO, METHODS, SURROGATES, Searching, choose, search
+from cosim.twin.fitting.methods import AUTO, LEARNED, METHODS, Found, Searching, choose, method_names, search
 from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.fitting.posterior import Posterior, laplace
 from cosim.twin.fitting.predictive import LAW, MODES, ORDERLY, Unexplained, check, pairs
@@ -66,8 +67,8 @@ def calibrate(
     warnings. Raises `ScenarioError` for a method that does not fit and for data that nothing can be
     fitted to, `KeyboardInterrupt` at a second Ctrl-C.
     """
-    if method not in (AUTO, *METHODS):
-        known = ", ".join((AUTO, *METHODS))
+    if method not in (AUTO, *method_names()):
+        known = ", ".join((AUTO, *method_names()))
         raise ScenarioError(Mistake(f"there is no method '{method}'", "calibrate.method", hint=f"known: {known}"))
     session = _Session(vetted(problem), budget or Budget(), seed, progress, state)
     session.intervals_wanted = posterior
@@ -196,8 +197,8 @@ class _Session:
             clock=self.runs.journal.clock,
         )
         try:
-            if self.method in SURROGATES:
-                self.stopped = self._through_surrogate(searching)
+            if self.method not in METHODS:
+                self.stopped = self._by_extension(searching)
             else:
                 self.stopped = search(self.method, searching)
         finally:
@@ -221,13 +222,11 @@ class _Session:
         words = np.random.SeedSequence([self.seed, 0x62617463, batch]).generate_state(1, np.uint64)
         return int(words[0] >> np.uint64(1))
 
-    def _through_surrogate(self, searching: Searching) -> str:
-        from cosim.twin.fitting.surrogates import LEARNED, through_surrogate
-
-        found = through_surrogate(
-            self.problem, self.runs.searched, self.space.values(self.runs.rest[None])[0], self.method,
-            runs=searching.budget.runs, seconds=searching.budget.seconds, seed=self.seed,
-        )  # fmt: skip
+    def _by_extension(self, searching: Searching) -> str:
+        rest = self.space.values(self.runs.rest[None])[0]
+        found: Found = load("calibrations", self.method)(
+            self.problem, self.runs.searched, rest, searching.budget, self.seed
+        )
         self.runs.count += found.runs
         if math.isfinite(found.r2):
             self.figures["surrogate_r2"] = found.r2

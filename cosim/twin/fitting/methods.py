@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -11,17 +12,36 @@ from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
+from cosim.contract.plugins import installed
 from cosim.twin.problem import CalibrationProblem, Floats
 from cosim.twin.search import Budget, Meter, bayesian, cma_es, descend, halving, least_squares, regression
 from cosim.twin.search.regression import features
 
 AUTO = "auto"
-SURROGATES = ("simtune", "hgp", "lstm")  # for simulators that are slow; see `cosim.twin.fitting.surrogates`
-METHODS = ("least squares", "regression", "cma-es", "gradient", "halving", "bayesian", *SURROGATES)
+METHODS = ("least squares", "regression", "cma-es", "gradient", "halving", "bayesian")
+LEARNED = 0.3  # R2 below which a surrogate is reported to know little
 _SURFACE = 12  # runs per coefficient of a quadratic surface
 _LEVELS = 8  # of a whole number, from which on it is taken as a real one
 _DESCENTS = 4  # of least squares
 EXPENSIVE = 1.0  # s of CPU per run from which on a surrogate proposes where to run
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a method of an extension proposes, and what it has spent.
+
+    Such a method is a function of a problem, which parameters (d,) it may move, the values (d,) of the others, a budget
+    and a seed. It has a name in the entry-point group `cosim.calibrations`.
+    """
+
+    unit: Floats  # (searched,) in the unit cube of the searched parameters
+    runs: int
+    r2: float = math.nan  # of its surrogate on runs that it has not seen, NaN without one
+
+
+def method_names() -> tuple[str, ...]:
+    """The names that `calibrate.method` may have besides `auto`."""
+    return (*METHODS, *installed("calibrations"))
 
 
 def choose(problem: CalibrationProblem, searched: NDArray[np.bool_], runs: int) -> str:

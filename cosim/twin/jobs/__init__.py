@@ -10,32 +10,25 @@ by those of this project's collection.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 
 from cosim.contract.errors import Problem as Mistake
-from cosim.contract.errors import ScenarioError
+from cosim.contract.errors import ScenarioError, SetupError
 from cosim.contract.hints import did_you_mean
+from cosim.contract.plugins import installed
+from cosim.contract.plugins import load as plugin
 from cosim.twin.problem import CalibrationProblem
-
-# The name an author writes -> the module that makes its problems.
-JOBS: Mapping[str, str] = {
-    "simtune": "cosim.extensions.simtune.job",
-    "power": "cosim.extensions.published_data.power",
-    "5g": "cosim.extensions.published_data.fiveg",
-    "battery": "cosim.extensions.published_data.battery",
-    "edge": "cosim.extensions.published_data.edge",
-    "noise": "cosim.extensions.published_data.noise",
-}
 
 
 def load(name: str) -> Callable[[Path, Mapping[str, object]], list[CalibrationProblem]]:
     """`problems` of job `name`. Raises `ScenarioError` for a name that no job has, and for its settings likewise."""
-    if name not in JOBS:
-        raise ScenarioError(
-            Mistake(f"there is no job '{name}'", "calibrate.job", hint=f"there are {', '.join(sorted(JOBS))}")
-        )
-    module = import_module(JOBS[name])
+    known = installed("jobs")
+    if name not in known:
+        raise ScenarioError(Mistake(f"there is no job '{name}'", "calibrate.job", hint=f"there are {', '.join(known)}"))
+    try:
+        module = plugin("jobs", name)
+    except SetupError as error:
+        raise ScenarioError(Mistake(str(error), "calibrate.job")) from error
 
     def problems(data: Path, settings: Mapping[str, object]) -> list[CalibrationProblem]:
         for key in settings:

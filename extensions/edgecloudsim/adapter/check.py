@@ -10,7 +10,7 @@ from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem, refusals
 from cosim.extensions.edgecloudsim.adapter.config import OffloadingConfig
 from cosim.extensions.edgecloudsim.offloading.study import Study
-from cosim.schedulers import POLICIES, SchedulerError, scheduler
+from cosim.schedulers import POLICIES, SchedulerError, installed_names, scheduler
 
 if TYPE_CHECKING:
     from cosim.extensions.edgecloudsim.offloading.simulation import Choose
@@ -59,7 +59,7 @@ def _left_out(config: OffloadingConfig, context: Context) -> Iterator[Problem]:
 
 def chosen(study: Study) -> Choose | None:
     """What decides instead of the study's model; None for a policy of that model. Raises `SchedulerError`."""
-    if ":" not in study.policy and study.policy not in POLICIES:
+    if ":" not in study.policy and study.policy not in (*POLICIES, *installed_names()):
         return None  # the model says which ones it has
     found = scheduler(study.policy)
     if found.function is not None:

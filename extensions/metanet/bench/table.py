@@ -20,6 +20,7 @@ import cosim.schedulers
 from cosim.contract import errors
 from cosim.contract.children import as_they_come
 from cosim.engine.interval.layout import POLICIES as COMPILED
+from cosim.extensions.metanet import catalogue
 from cosim.extensions.metanet.bench import suite
 from cosim.extensions.metanet.catalogue import CATALOGUE
 from cosim.results import student
@@ -27,6 +28,7 @@ from cosim.schedulers import POLICIES, SchedulerError, scheduler, target_of
 
 REFERENCE = "least-loaded"
 ENTRIES = (*COMPILED[1:], "edf", "priority", *CATALOGUE, "rollout", "search")
+_OURS = frozenset((*COMPILED, *POLICIES, *ENTRIES))
 FILE = "results.jsonl"
 WEIGHTS = (".npy", ".npz", ".onnx", ".pkl", ".pt", ".pth", ".safetensors")  # suffixes
 
@@ -82,7 +84,7 @@ def entry(name: str, limits: Limits | None = None) -> Entry:
     does not decide per interval or cannot be made, within `limits` if there are some, for weights that are no file, and
     for a licence that is no name.
     """
-    root = Path(cosim.schedulers.__file__).parent
+    roots = [Path(one.__file__ or "").parent for one in (cosim.schedulers, catalogue)]
     if name in COMPILED:
         return Entry(name, "Apache-2.0", 0, digest([*Path(cosim.engine.interval.__file__).parent.glob("*.py")]))
     with _within(limits.decision if limits else None):
@@ -92,7 +94,7 @@ def entry(name: str, limits: Limits | None = None) -> Entry:
     file = Path(module.__file__ or "")
     made: Any = getattr(module, target.partition(":")[2], None)
     known, beside = [], []
-    if name in POLICIES:
+    if name in _OURS:
         known = [path for path in (file.parent / "weights.npz",) if path.is_file()]
     else:
         weights = getattr(made, "weights", None)
@@ -105,13 +107,13 @@ def entry(name: str, limits: Limits | None = None) -> Entry:
             if not known:
                 raise SchedulerError(f"entry '{name}' has weights = '{weights}', and there is no such file")
         beside = _beside(file)
-    licence = "Apache-2.0" if name in POLICIES else getattr(made, "licence", "not stated")
+    licence = "Apache-2.0" if name in _OURS else getattr(made, "licence", "not stated")
     if not isinstance(licence, str) or not licence.strip() or not licence.isprintable() or "|" in licence:
         raise SchedulerError(
             f"entry '{name}' has licence = {licence!r}; expected its name in one line, such as MIT or Apache-2.0"
         )
     size = sum(path.stat().st_size for path in known)
-    code = [path for path in root.rglob("*.py") if path.name != "train.py" and "corais" not in path.parts]
+    code = [path for root in roots for path in root.rglob("*.py") if path.name != "train.py"]
     return Entry(name, licence, size, digest([file, *known, *beside, *code]))
 
 
@@ -195,7 +197,6 @@ def fill(
 
 
 Key = tuple[str, str, str, str, int]  # entry, its digest, that of the suite, world, seed
-_OURS = frozenset((*COMPILED, *POLICIES))
 
 
 def _run(

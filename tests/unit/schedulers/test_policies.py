@@ -16,7 +16,7 @@ from cosim.extensions.edgecloudsim.offloading.choosing import POLICIES as OFFLOA
 from cosim.extensions.edgecloudsim.offloading.simulation import Simulation
 from cosim.extensions.edgecloudsim.offloading.vehicular.choices import POLICIES as VEHICULAR
 from cosim.extensions.edgecloudsim.tests.offloading.studies import study
-from cosim.schedulers import MODELS, OF_MODELS, POLICIES, SchedulerError, list_schedulers, scheduler, scheduler_names
+from cosim.schedulers import POLICIES, SchedulerError, known_models, list_schedulers, scheduler, scheduler_names
 from cosim.schedulers.models import interval_state, per_interval, per_machine
 from cosim.schedulers.policies import Bandit, Game, edf
 from cosim.schedulers.state import GRAPH, HOST, KEEP, TASK, WHOLE, State, answers, decides, matrix
@@ -194,11 +194,12 @@ def test_a_state_is_a_view_of_numbers():
 def test_the_catalogue_names_what_the_models_have():
     listed = {one.name: one for one in list_schedulers()}
     offloading = {name for names in OFFLOADING.values() for name in names} | set(VEHICULAR)
-    assert {name for name, one in listed.items() if "offloading" in one.models} - set(POLICIES) == offloading
+    assert offloading == set(known_models()["offloading"].compiled)
     from cosim.engine.interval.layout import POLICIES as COMPILED
 
-    assert {name for name, one in listed.items() if "interval" in one.models} - set(POLICIES) == set(COMPILED[1:])
-    assert set(OF_MODELS) <= set(listed)
+    assert set(known_models()["interval"].compiled) == set(COMPILED[1:])
+    for model, one in known_models().items():
+        assert all(model in listed[name].models for name in one.compiled)
     for name, (_, decisions, _) in POLICIES.items():
         assert scheduler(name).decisions == decisions
-        assert set(listed[name].models) <= {model for model, asked in MODELS.items() if asked & decisions}
+        assert set(listed[name].models) <= {model for model, one in known_models().items() if one.decisions & decisions}

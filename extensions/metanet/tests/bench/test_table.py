@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import cosim.schedulers
 from cosim.cli.main import app
+from cosim.contract import plugins
 from cosim.engine.interval import Interval
 from cosim.extensions.metanet.bench import suite, table
 from cosim.schedulers import SchedulerError
@@ -251,13 +251,13 @@ def test_an_installed_policy_takes_part_by_the_name_of_its_entry_point(tmp_path,
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
     (folder / "entry_points.txt").write_text("[cosim.schedulers]\ntheir-first = theirs:policy\n")
-    cosim.schedulers._outside.cache_clear()
+    plugins.installed.cache_clear()
     try:
         arguments = ["bench", "schedulers", "--only", "least-loaded", "--world", "small", "--seeds", "1", "--json"]
         done = CliRunner().invoke(app, [*arguments, "--entry", "their-first", "--out", str(tmp_path / "out")])
     finally:
         monkeypatch.undo()
-        cosim.schedulers._outside.cache_clear()
+        plugins.installed.cache_clear()
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout[done.stdout.index("{") :])
     assert {line["entry"] for line in found["board"]} == {"least-loaded", "their-first"}

@@ -54,9 +54,3 @@ def alibaba_gpu(
 ) -> None:  # fmt: skip
     """Import pods of Alibaba's cluster-trace-gpu-v2023, with shares of GPUs."""
     _make("alibaba", source, out, jobs, leaves, force=force, strict=strict, as_json=as_json)
-
-
-def add(app: typer.Typer) -> None:
-    """Make the commands of this module commands of `app`."""
-    for command, name in ((philly, "philly"), (helios, "helios"), (alibaba_gpu, "alibaba-gpu")):
-        app.command(name)(command)

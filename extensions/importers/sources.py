@@ -56,9 +56,3 @@ def cloudsim(
 
         imported = read(source, environment=environment, duration=duration)
         finish(imported, out, force=force, strict=strict, as_json=as_json)
-
-
-def add(app: typer.Typer) -> None:
-    """Add the commands to `cosim import`."""
-    app.command("ifogsim")(ifogsim)
-    app.command("cloudsim")(cloudsim)

@@ -1,0 +1,42 @@
+"""What installed packages add to this one, by entry points: names, and where the objects behind them are.
+
+Each kind has a group of its own, and the extensions that come with this package use them as others do:
+
+    cosim.adapters      what can be named under `adapters`: `module:ADAPTER`, an `AdapterKind`
+    cosim.calibrations  methods of `calibrate.method`: `module:function`, see `cosim.twin.fitting.methods`
+    cosim.commands      verbs of the command line: `module:name` of a function, or of a `typer.Typer`
+    cosim.environments  learning environments `cosim/NAME`: `module:Class`, a `gymnasium.Env`
+    cosim.importers     sources of `cosim import`: `module:function`, a command of typer
+    cosim.jobs          `calibrate.job`: a module with `problems` and `SETTINGS`, see `cosim.twin.jobs`
+    cosim.models        models that schedulers decide for: `module:name` of a `cosim.schedulers.Model`
+    cosim.schedulers    schedulers and policies: `module:name`, see `cosim.schedulers`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
+
+from cosim.contract.errors import SetupError
+from cosim.contract.functions import attribute_of
+
+
+@cache
+def installed(kind: str) -> Mapping[str, str]:
+    """The names in the group ``cosim.KIND``, sorted, and where each is. Nothing is imported."""
+    return {point.name: point.value for point in sorted(entry_points(group=f"cosim.{kind}"))}
+
+
+@cache
+def load(kind: str, name: str) -> Any:  # noqa: ANN401 - each kind has objects of its own
+    """The object of that name in the group ``cosim.KIND``: an attribute, or a whole module.
+
+    Raises `SetupError` when it cannot be imported; says which extension is missing, if it is part of one.
+    """
+    module, _, attribute = installed(kind)[name].partition(":")
+    try:
+        return attribute_of(module, attribute)
+    except ValueError as error:
+        raise SetupError(f"'{name}': {error}") from error

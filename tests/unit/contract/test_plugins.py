@@ -1,0 +1,123 @@
+"""What installed packages add: one file each, found by its entry point, and an error where it is not there."""
+
+import pytest
+from typer.testing import CliRunner
+
+from cosim.cli import main
+from cosim.contract import plugins, registry
+from cosim.contract.errors import ScenarioError, SetupError
+from cosim.schedulers import Model, SchedulerError, known_models, list_schedulers, needs_branch, scheduler, takes
+from cosim.twin import jobs
+from cosim.twin.fitting.methods import method_names
+from tests.environments import PROJECT
+
+THEIRS = """
+import typer
+from cosim.schedulers import Model
+from cosim.schedulers.state import decides
+
+@decides("interval")
+class Policy:
+    '''Everything to the first host.'''
+    branches = True
+    def __call__(self, state):
+        return [0] * len(state.tasks)
+
+def greet(name: str = "you"):
+    '''Say hello.'''
+    typer.echo(f"hello {name}")
+
+MODEL = Model(frozenset(("task",)), {"theirs-own": "what their model does by itself"})
+SETTINGS = ("scale",)
+
+def problems(data, settings):
+    return [settings["scale"]]
+"""
+POINTS = """
+[cosim.commands]
+greet = theirs:greet
+bench-of-others = cosim.extensions.nothing:app
+[cosim.importers]
+their-format = theirs:greet
+[cosim.schedulers]
+their-first = theirs:Policy
+not-there = cosim.extensions.nothing:Policy
+[cosim.models]
+their-model = theirs:MODEL
+lost-model = cosim.extensions.nothing:MODEL
+[cosim.jobs]
+their-job = theirs
+lost-job = cosim.extensions.nothing
+[cosim.calibrations]
+their-method = theirs:greet
+[cosim.adapters]
+lost = cosim.extensions.nothing:ADAPTER
+"""
+ABSENT = "it belongs to the extension 'nothing', which is not there"
+CACHES = (plugins.installed, plugins.load, main._whole, known_models)
+
+
+@pytest.fixture
+def theirs(tmp_path, monkeypatch):
+    """A package of somebody else's, installed: one module and its metadata."""
+    (tmp_path / "theirs.py").write_text(THEIRS)
+    folder = tmp_path / "theirs-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text(POINTS)
+    monkeypatch.syspath_prepend(tmp_path)
+    for one in CACHES:
+        one.cache_clear()
+    yield
+    monkeypatch.undo()
+    for one in CACHES:
+        one.cache_clear()
+
+
+def said(*words):
+    done = CliRunner().invoke(main.app, [*words])
+    return done.exit_code, done.output
+
+
+def test_each_kind_is_found_by_its_name(theirs):
+    assert said("greet", "--name", "all") == (0, "hello all\n")
+    assert said("import", "their-format") == (0, "hello you\n")
+    listed = {one.name: one for one in list_schedulers()}
+    assert listed["their-first"].models == ("interval",)
+    assert listed["their-first"].summary == "Everything to the first host."
+    assert takes("their-first", "interval")
+    assert not takes("their-first", "task")
+    assert needs_branch("their-first")
+    assert listed["theirs-own"].models == ("their-model",)
+    assert jobs.load("their-job")(None, {"scale": 3}) == [3]
+    assert "their-method" in method_names()
+    assert isinstance(plugins.load("models", "their-model"), Model)
+
+
+def test_what_is_not_there_names_the_extension_that_it_belongs_to(theirs):
+    code, text = said("bench-of-others", "schedulers", "--only", "x")
+    assert (code, ABSENT in " ".join(text.split())) == (2, True)
+    assert "bench-of-others" in said("--help")[1]
+    with pytest.raises(SchedulerError, match=ABSENT):
+        scheduler("not-there")
+    with pytest.raises(SetupError, match=ABSENT):
+        registry.adapter_kind("lost")
+    with pytest.raises(ScenarioError, match=ABSENT):
+        jobs.load("lost-job")
+    assert "lost-model" not in known_models()
+    assert {one.name: one.models for one in list_schedulers()}["not-there"] == ()
+
+
+@pytest.mark.parametrize("group", PROJECT["entry-points"])
+def test_what_comes_with_this_package_is_where_its_entry_point_says(group):
+    kind = group.removeprefix("cosim.")
+    for name, place in PROJECT["entry-points"][group].items():
+        if kind == "environments":
+            pytest.importorskip("gymnasium")
+        assert plugins.installed(kind)[name] == place
+        assert plugins.load(kind, name) is not None
+
+
+def test_every_kind_of_the_package_is_documented():
+    for group in PROJECT["entry-points"]:
+        assert f"    {group} " in plugins.__doc__
