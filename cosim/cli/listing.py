@@ -93,9 +93,8 @@ def _keys(name: str, as_json: bool) -> None:
 def _signals(kind: AdapterKind) -> tuple[list[str], list[Signal]]:
     """What an adapter of this kind reads and writes when it is configured as in its example."""
     from cosim.contract.signals import CATALOGUE
-    from cosim.testing import example_of
 
-    config = kind.load_config().model_validate(example_of(kind))
+    config = kind.load_config().model_validate(kind.example_block())
     ports, known = kind.ports_of(config), {**CATALOGUE, **{one.name: one for one in kind.signals_of(config)}}
     return [read.signal for read in ports.reads], [known[name] for name in ports.writes]
 

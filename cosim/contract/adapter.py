@@ -296,6 +296,21 @@ class AdapterKind:
             raise TypeError(f"{self.config} is not a pydantic model")
         return found
 
+    def example_block(self) -> dict[str, Any]:
+        """The example, parsed. Raises `ValueError` when it is no block of this adapter."""
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
+
+        try:
+            data = YAML(typ="safe", pure=True).load(self.example) if self.example.strip() else {}
+        except YAMLError as error:
+            raise ValueError(f"its example is not YAML: {error}") from None
+        if isinstance(data, dict) and list(data) == [self.name]:
+            data = data[self.name] or {}
+        if not isinstance(data, dict):
+            raise ValueError(f"its example must be the block `{self.name}:` with the keys of its configuration")
+        return data
+
     def node_keys(self) -> dict[str, type[NodeKey]]:
         """The keys of nodes that an adapter of this kind brings."""
         return {key: _class(target, NodeKey) for key, target in self.node.items()}

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.compiled.compiling import entry, part
-from cosim.engine.continuum.jit import jit
+from cosim.engine.continuum.jit import entry, jit, part
 from cosim.engine.interval import memory
 from cosim.engine.interval.hosts import base
 from cosim.engine.interval.kernel import begin, end, fail
@@ -147,7 +146,7 @@ def _look(
     return count
 
 
-@entry()
+@entry
 def advance(
     rules: int, what: Ints, actions: Ints, events: Ints, following: Ints, fixed: Floats, way: Floats,
     bits: NDArray[np.uint64], counts: Ints, hosts: Floats, tasks: Floats, reach: Floats, host_mask: Masks,

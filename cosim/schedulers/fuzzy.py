@@ -22,8 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosim.compiled import compiling
-from cosim.engine.continuum.jit import jit
+from cosim.engine.continuum.jit import entry, jit
 
 # Sets low, medium, high: the four corners of each trapezoid, as x of (0, 1, 1, 0); +-inf where it goes on.
 _BEYOND = np.inf
@@ -69,9 +68,6 @@ COMPETITOR_RULES = _rules(
     "LLL RLL LLL  LLL LLL LLL  LLL LLR LLL",
     "LR",
 )
-
-
-entry = compiling.entry()
 
 
 @jit

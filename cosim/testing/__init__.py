@@ -104,7 +104,7 @@ def rehearse(kind: AdapterKind) -> None:
     """
     module = importlib.import_module(kind.config.partition(":")[0].rpartition(".")[0] or kind.config.partition(":")[0])
     try:
-        config = kind.load_config().model_validate(example_of(kind))
+        config = kind.load_config().model_validate(kind.example_block())
         ports = kind.ports_of(config)
     except ValueError:
         return
@@ -112,22 +112,6 @@ def rehearse(kind: AdapterKind) -> None:
     scene = small_scene(kind.name if kind.fleet else "somebody-else")
     with tempfile.TemporaryDirectory(prefix="cosim-compile-") as scratch:
         Bench(kind, config, ports, scene, 2, home, Path(scratch), []).rehearse()
-
-
-def example_of(kind: AdapterKind) -> dict[str, Any]:
-    """The kind's example block, parsed; raises `ValueError` when it is none."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        data = YAML(typ="safe", pure=True).load(kind.example) if kind.example.strip() else {}
-    except YAMLError as error:
-        raise ValueError(f"its example is not YAML: {error}") from None
-    if isinstance(data, dict) and list(data) == [kind.name]:
-        data = data[kind.name] or {}
-    if not isinstance(data, dict):
-        raise ValueError(f"its example must be the block `{kind.name}:` with the keys of its configuration")
-    return data
 
 
 # -- the description ---------------------------------------------------------------------------
@@ -192,7 +176,7 @@ def _check_config(
     if isinstance(config, BaseModel):
         return config
     try:
-        return model.model_validate(dict(config) if config is not None else example_of(kind))
+        return model.model_validate(dict(config) if config is not None else kind.example_block())
     except (ValueError, ValidationError) as error:
         faults.append(f"config: the {'example' if config is None else 'given configuration'} is refused: {error}")
         return None

@@ -6,3 +6,4 @@ from cosim.compiled import compiling
 
 entry = compiling.entry()
 jit = compiling.inner
+part = compiling.part
