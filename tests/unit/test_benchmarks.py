@@ -102,7 +102,8 @@ def test_every_benchmark_that_a_page_names_has_its_tables_as_crates():
     from benchmarks.crates import TABLES
     from benchmarks.twin import JOBS
 
-    pages = {page.name: page.read_text("utf-8") for page in (ROOT / "docs").glob("*.md")}
+    docs = ROOT / "docs"
+    pages = {str(page.relative_to(docs)): page.read_text("utf-8") for page in docs.rglob("*.md")}
     listed = {table.arguments.split()[0] for table in TABLES.values()}
     # mutants counts what tests notice, edge_telemetry measures the machine that it runs on
     named = {name for text in pages.values() for name in re.findall(r"benchmarks\.(?!md)(\w+)", text)}
