@@ -1,11 +1,16 @@
 """What installed packages add: one file each, found by its entry point, and an error where it is not there."""
 
+import re
+import tomllib
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
 from cosim.cli import main
 from cosim.contract import plugins, registry
 from cosim.contract.errors import ScenarioError, SetupError
+from cosim.scenario.load import load
 from cosim.schedulers import Model, SchedulerError, known_models, list_schedulers, needs_branch, scheduler, takes
 from cosim.twin import jobs
 from cosim.twin.fitting.methods import method_names
@@ -13,6 +18,7 @@ from tests.environments import PROJECT
 
 THEIRS = """
 import typer
+from cosim.scenario.load import load
 from cosim.schedulers import Model
 from cosim.schedulers.state import decides
 
@@ -54,24 +60,33 @@ their-method = theirs:greet
 lost = cosim.extensions.nothing:ADAPTER
 """
 ABSENT = "it belongs to the extension 'nothing', which is not there"
+ROOT = Path(__file__).resolve().parents[3]
 CACHES = (plugins.installed, plugins.load, main._whole, known_models)
 
 
 @pytest.fixture
-def theirs(tmp_path, monkeypatch):
-    """A package of somebody else's, installed: one module and its metadata."""
-    (tmp_path / "theirs.py").write_text(THEIRS)
-    folder = tmp_path / "theirs-1.0.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    (folder / "entry_points.txt").write_text(POINTS)
-    monkeypatch.syspath_prepend(tmp_path)
-    for one in CACHES:
-        one.cache_clear()
-    yield
+def install(tmp_path, monkeypatch):
+    """Install a package: one module and its metadata."""
+
+    def install(module, text, points):
+        (tmp_path / f"{module}.py").write_text(text)
+        folder = tmp_path / f"{module}-1.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+        (folder / "entry_points.txt").write_text(points)
+        monkeypatch.syspath_prepend(tmp_path)
+        for one in CACHES:
+            one.cache_clear()
+
+    yield install
     monkeypatch.undo()
     for one in CACHES:
         one.cache_clear()
+
+
+@pytest.fixture
+def theirs(install):
+    install("theirs", THEIRS, POINTS)
 
 
 def said(*words):
@@ -116,6 +131,22 @@ def test_what_comes_with_this_package_is_where_its_entry_point_says(group):
             pytest.importorskip("gymnasium")
         assert plugins.installed(kind)[name] == place
         assert plugins.load(kind, name) is not None
+
+
+def test_the_example_of_the_documentation_works(install, tmp_path):
+    page = (ROOT / "docs/extend.md").read_text("utf-8")
+    blocks = dict(re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```', page, re.M | re.S))
+    groups = tomllib.loads(blocks["pyproject.toml"])["project"]["entry-points"]
+    lines = [f"[{group}]\n{name} = {place}\n" for group, points in groups.items() for name, place in points.items()]
+    install("farm_tools", blocks["farm_tools.py"], "".join(lines))
+    (tmp_path / "sensors").write_text("north\nsouth\n")
+    scenario = tmp_path / "field.cosim.yaml"
+    code, text = said("import", "fields", str(tmp_path / "sensors"), "--out", str(scenario))
+    assert code == 0, text
+    assert set(load(scenario).scenario.nodes) == {"north", "south"}
+    assert {"task", "interval"} == scheduler("fastest").decisions
+    assert jobs.load("farm")(tmp_path, {"season": "dry"}) == []
+    assert all(f"`{group}`" in page for group in PROJECT["entry-points"])
 
 
 def test_every_kind_of_the_package_is_documented():
