@@ -148,7 +148,7 @@ def run(
     """Run a scenario: a file or folder, a mapping, or a `Scenario`.
 
     Raises `ScenarioError` or `SetupError` before anything is started. A run that fails later
-    returns an outcome whose status is `partial` and whose error says why.
+    returns an outcome whose status is `partial` and whose error gives the reason.
     """
     with _file_of(scenario) as file:
         return session.run(file, overrides=overrides, out=out, driver=driver, observers=observers)
@@ -194,11 +194,11 @@ def calibrate(
     workers: int = 0,
     progress: Callable[[Progress], None] | None = None,
 ) -> Calibration:
-    """Move the values that the scenario's block `calibrate` frees until it gives what was measured.
+    """Fit the values that the scenario's block `calibrate` frees to the measurements.
 
-    At most `runs` simulated runs and `seconds` of wall clock, by default as the scenario says, else 20,000 runs. The
-    folder `out`/NAME gets the overlay, the draws and `calibration.json`. Raises `ScenarioError` for a scenario, data or
-    a method that do not fit, and for a job of several problems, which is for `cosim calibrate`.
+    Uses at most `runs` simulated runs and `seconds` of wall clock, by default as set in the scenario, else 20,000 runs.
+    The folder `out`/NAME gets the overlay, the draws and `calibration.json`. Raises `ScenarioError` for a scenario,
+    data or a method that do not fit, and for a job of several problems, which is for `cosim calibrate`.
     """
     from cosim.twin.scenario.work import RUNS, carry_out, works
     from cosim.twin.search.meter import Budget
@@ -316,7 +316,7 @@ def _paths(one: str | Path | Run | Runs | session.Outcome) -> list[Path]:
 
 @contextmanager
 def _file_of(scenario: str | Path | Mapping[str, Any] | Scenario) -> Iterator[Path]:
-    """A file that holds `scenario`; mistakes in one that is written in Python are told by their paths alone."""
+    """A file that holds `scenario`; mistakes in one that is written in Python are reported by their paths alone."""
     if isinstance(scenario, Mapping):
         scenario = Scenario(scenario)
     if not isinstance(scenario, Scenario):

@@ -222,7 +222,7 @@ class ContinuumAdapter:
             self._engine.set_links(np.arange(len(links.link_a)), factor, delay, loss)
 
     def _presence(self, frames: Sequence[Frame]) -> None:
-        """Let members of fleets appear and vanish as the mobility frames say."""
+        """Make members of fleets appear and vanish according to the mobility frames."""
         static = len(self._scene.nodes)
         if static == self._scene.capacity or not frames:
             return

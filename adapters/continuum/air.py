@@ -59,7 +59,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Air:
-    """The radio as last told: one row per device that has, or had, a radio link."""
+    """The last known radio state: one row per device that has, or had, a radio link."""
 
     slot: Slots
     cell: Slots

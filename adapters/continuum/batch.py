@@ -64,7 +64,7 @@ def prepare(config: ContinuumConfig, context: Context, events: Sequence[Event]) 
 
 
 class _Timeline:
-    """What the adapter tells an engine in a run. An engine's own network begins anew at time 0."""
+    """The changes that the adapter passes to an engine in a run. An engine's own network restarts at time 0."""
 
     def __init__(self, config: ContinuumConfig, context: Context, world: ContinuumWorld) -> None:
         self._config, self._context, self._system = config, context, world.system

@@ -124,7 +124,7 @@ class HostAccounts:
 
 
 class HostLog(HostAccounts):
-    """The rows of a run that nobody reads before its end, in which nodes neither come nor go nor really compute."""
+    """The rows of a run that are read only at its end, without nodes that come, go or really compute."""
 
     def __init__(self, engine: Engine, world: ContinuumWorld, scene: Scene) -> None:
         super().__init__(engine, world, scene)
@@ -291,8 +291,8 @@ def summary(engine: Engine, world: ContinuumWorld, scene: Scene, real: RealLoad 
     `cost.total` the sum over `by_node` plus `penalty.total` (if anything is agreed), and of `cpu`,
     `transfer`, `energy`, `own` (if any node has a price of owning it) and `penalty.total`.
     `energy.by_window` of a tariff adds up to the energy of its nodes, and so do `carbon.green_energy`
-    and `carbon.brown_energy` of all tariffs. What hosts used that really computed is in all of them;
-    `real_load` says how much of it: the energy beyond what the engine simulates.
+    and `carbon.brown_energy` of all tariffs. All of them include the energy of hosts that really
+    computed; `real_load` is the part beyond what the engine simulates.
     """
     books = engine.ledger()
     real = RealLoad(scene) if real is None else real

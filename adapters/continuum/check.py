@@ -203,7 +203,7 @@ def _names(config: ContinuumConfig, scene: Scene, at: str) -> Iterator[Problem]:
 
 
 def _elsewhere(config: ContinuumConfig, written: Sequence[str], at: str) -> Iterator[Problem]:
-    """Warnings of what others do, or nobody."""
+    """Warnings about what another adapter does, or none does."""
     if config.leave and written and "resources" not in written:
         text = "no adapter 'live' has these workloads run, so with real nodes nobody makes their tasks"
         yield Problem(text, f"{at}.leave", hint="add live: {offload: {NAME: {}}}, or leave it out", fatal=False)

@@ -50,7 +50,7 @@ class TraceConfig(BaseModel):
     events: Literal["all"] | list[EventName] = Field("all", description="all, or names of events of tasks and nodes")
 
     def wanted(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of `names` of events that are told."""
+        """The events among `names` that are reported."""
         return tuple(name for name in names if self.events == "all" or name in self.events)
 
     def signals(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a scene says about tasks beyond their laws: graphs, traces, agreements, and tariffs of energy."""
+"""What a scene defines for tasks beyond their laws: graphs, traces, agreements, and energy tariffs."""
 
 from __future__ import annotations
 

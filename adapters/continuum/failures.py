@@ -27,9 +27,9 @@ class Turn:
 
 
 class Failures:
-    """When nodes and links fail and come back; `nodes_up` (slots,) and `links_up` (links,) say how they are now.
+    """Times at which nodes and links fail and recover; `nodes_up` (slots,) and `links_up` (links,) are their state now.
 
-    What fails draws its times from a stream of its own, so they do not depend on the others.
+    Each node and link draws its times from its own stream, so they do not depend on the others.
     """
 
     def __init__(self, config: Mapping[str, FailureConfig], scene: Scene, links: int, seed: tuple[int, ...]) -> None:

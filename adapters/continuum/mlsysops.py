@@ -41,7 +41,7 @@ class UpdateConfig(BaseModel):
 
 
 class MlsysopsConfig(BaseModel):
-    """Policy files of the MLSysOps framework, and what they are told."""
+    """Policy files of the MLSysOps framework, and their inputs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     policies: Annotated[list[str], Field(min_length=1), Trusted("runs code")] = Field(
@@ -129,7 +129,7 @@ def _placements(applications: Sequence[dict[str, Any]], scene: Scene, path: str)
 
 
 def _loads(components: set[str], scene: Scene, described: bool, at: str) -> Iterator[Problem]:
-    """Workloads that are nobody's component, whose tasks would all fail, and components that are no workload."""
+    """Workloads that are no component, whose tasks would all fail, and components that are no workload."""
     from cosim.schedulers.mlsysops.descriptors import workload_of
 
     names = [load.name for load in scene.workloads]

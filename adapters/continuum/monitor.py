@@ -1,4 +1,4 @@
-"""What policies of the MLSysOps framework are told of nodes and components, from what the continuum writes."""
+"""Metrics of nodes and components for policies of the MLSysOps framework, from what the continuum writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cosim.contract.signals import CATALOGUE, TASK_STATUS
 from cosim.schedulers.mlsysops.descriptors import metric_of
 from cosim.talk.telemetry.export import NODE_LOAD, load_average, samples
 
-WINDOW = 5.0  # s, as often as the framework scrapes metrics unless it is told otherwise
+WINDOW = 5.0  # s, the framework's default period for scraping metrics
 _COMPLETED = TASK_STATUS.index("completed")
 
 
@@ -52,7 +52,7 @@ class PolicyMonitor:
         return {self._names[slot]: bool(up) for slot, up in rows if slot < len(self._names)}
 
     def _of_loads(self, time: float, ended: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, float]:
-        """Of the tasks that ended in the last `WINDOW`; what no task has told since stays as it was, like a gauge."""
+        """Metrics of tasks that ended in the last `WINDOW`; without a new task one keeps its value, like a gauge."""
         sums = np.sum([self._sums(one) for one in ended], axis=0)
         self._recent.append((time, sums))
         while len(self._recent) > 1 and self._recent[0][0] <= time - WINDOW + 1e-9:

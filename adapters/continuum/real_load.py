@@ -34,7 +34,7 @@ class RealLoad:
         self._group = group
         self._tables = [np.array(power_table(node.power, node.cores)) for node in templates]
         self._cores = np.array([node.cores for node in templates], np.float64)[group]
-        self._share = np.full(scene.capacity, np.nan)  # of the cores, as measured last; NaN: nobody measures
+        self._share = np.full(scene.capacity, np.nan)  # of the cores, as measured last; NaN: not measured
         self._watts = np.full(scene.capacity, np.nan)
         self.energy = np.zeros(scene.capacity)  # J beyond the engine's
         self.busy = np.zeros(scene.capacity)  # core-s beyond the engine's

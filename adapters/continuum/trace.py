@@ -1,7 +1,6 @@
-"""Events of tasks and nodes, told while they happen: rows of the signals `task_event` and `node_event`.
+"""Events of tasks and nodes, reported as they happen: rows of the signals `task_event` and `node_event`.
 
-What has happened since the last look is read from the engine's state, with the exact times that stand
-there; the engine does nothing for it.
+Events since the last look are read from the engine's state, with their exact times; the engine does no extra work.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ Columns = dict[str, NDArray[Any]]
 class TaskTrace:
     """What has happened to tasks since the last look.
 
-    Of a workload with a graph it tells of every stage, and of the creation and end of every job.
+    For a workload with a graph it reports every stage, and the creation and end of every job.
     """
 
     def __init__(self, engine: Engine, workloads: NDArray[np.bool_], events: tuple[str, ...]) -> None:
         self._engine = engine
-        self._workloads = workloads  # (workloads,) told of
+        self._workloads = workloads  # (workloads,) that are followed
         self._events = np.array([name in events for name in TASK_EVENTS])
-        self._next = engine.created  # serial of the first task whose creation has not been told
+        self._next = engine.created  # serial of the first task whose creation has not been reported
         self._serial = np.empty(0, np.int64)  # tasks in flight at the last look, ascending
         self._told = np.empty((0, len(_BETWEEN)), np.bool_)  # what of them had happened
 
@@ -100,7 +99,7 @@ class TaskTrace:
         return rows
 
     def _over(self, ended: Columns) -> Columns:
-        """Tasks, stages and jobs that ended; what happened to a job's stages is told of them only."""
+        """Tasks, stages and jobs that ended; events between creation and end are reported for stages, not for jobs."""
         kept = self._workloads[ended["workload"]]
         rows = {name: ended[name][kept] for name in (*_CARRIED, *TASK_EVENTS[1:])}
         whole = (rows["stage"] < 0) & (self._engine.state.workloads["stages"][rows["workload"]] > 0)
@@ -112,13 +111,13 @@ class TaskTrace:
 class NodeTrace:
     """What has happened to nodes since the last frame.
 
-    It has to `look` whenever the engine has advanced and whenever it has been told of a change. Of a
-    machine that falls asleep more than once between two looks the last time is told.
+    Call `look` whenever the engine has advanced and whenever it has been changed. If a machine falls asleep more
+    than once between two looks, only the last time is reported.
     """
 
     def __init__(self, engine: Engine, slots: NDArray[np.bool_], events: tuple[str, ...]) -> None:
         self._engine = engine
-        self._slots = slots  # (slots,) told of
+        self._slots = slots  # (slots,) that are followed
         self._events = np.array([name in events for name in NODE_EVENTS])
         self._created = np.zeros(len(slots))  # s, since when the node at the slot is there
         self._rows: list[tuple[int, int, float, float]] = []  # event, slot, at, created
@@ -210,7 +209,7 @@ class Trace:
         self._nodes = NodeTrace(engine, slots, config.wanted(NODE_EVENTS)) if "node_event" in wanted else None
 
     def look(self) -> None:
-        """The engine has advanced, or has been told of a change."""
+        """Note what has happened to nodes; call it when the engine has advanced or has been changed."""
         if self._nodes is not None:
             self._nodes.look()
 
@@ -221,14 +220,14 @@ class Trace:
 
 
 def _workloads(config: TraceConfig, scene: Scene) -> NDArray[np.bool_]:
-    """(workloads,) which are told of."""
+    """(workloads,) whether each is followed."""
     names = [load.name for load in scene.workloads]
     asked = names if config.workloads == "all" else config.workloads
     return np.array([name in asked for name in names], np.bool_)
 
 
 def _slots(config: TraceConfig, scene: Scene) -> NDArray[np.bool_]:
-    """(slots,) which are told of."""
+    """(slots,) whether each is followed."""
     found = np.zeros(scene.capacity, np.bool_)
     if config.nodes == "all":
         found[:] = True

@@ -84,7 +84,7 @@ class DetectorAdapter:
         return found
 
     def _meet(self, frames: Sequence[Frame]) -> None:
-        """Forget who was at a slot of a fleet that somebody else has taken."""
+        """Reset the slots of a fleet that other nodes have taken."""
         for frame in frames:
             if frame.table is not None:
                 first, generation = frame.table.first, frame.table.generation

@@ -11,7 +11,7 @@ def problems(config: DetectorConfig, context: Context) -> list[Problem]:
     """A file that is no detector, or one that was trained with other signals."""
     path = context.path(config.model)
     if not path.is_file():
-        return []  # said by whoever looks for the files that a scenario names
+        return []  # reported by the check of the files that a scenario names
     from cosim.learn.detect.detector import Detector  # needs numpy
 
     where = f"adapters.{context.name}"

@@ -57,7 +57,7 @@ class History:
         return slots, made[now]
 
     def forget(self, slots: Slots) -> None:
-        """Somebody else is at these slots now."""
+        """Reset these slots, which belong to other nodes now."""
         self._when[slots] = -np.inf
         for k, (time, there, rows) in enumerate(self._steps):
             kept = ~np.isin(there, slots)
@@ -84,5 +84,5 @@ class Past:
         return self._rows[slots].reshape(len(slots), lags * width)
 
     def forget(self, slots: Slots) -> None:
-        """Somebody else is at these slots now."""
+        """Reset these slots, which belong to other nodes now."""
         self._rows[slots[slots < len(self._rows)]] = np.nan

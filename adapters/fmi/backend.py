@@ -31,7 +31,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Unit:
-    """What the model description of a unit says, as far as it matters here."""
+    """The entries of a unit's model description that are needed here."""
 
     file: Path
     version: str  # "2" or "3"

@@ -1,4 +1,4 @@
-"""Real machines on the bus: they take nodes' places, say what they measure, and run tasks."""
+"""Real machines on the bus: they take nodes' places, report measurements, and run tasks."""
 
 from typing import Any
 

@@ -47,8 +47,8 @@ _AGAIN = 0.02  # s
 class LiveAdapter:
     """The gateway of a run, seen from the bus.
 
-    The gateway's thread talks to the agents all the time; `step` only takes what has come and says which tasks
-    are due until the next step, so that no machine holds up a tick, but one that the scenario says to wait for.
+    The gateway's thread talks to the agents all the time. `step` only collects what has arrived and names the
+    tasks that are due until the next step, so no machine holds up a tick, except one that the scenario waits for.
     """
 
     def __init__(self, config: LiveConfig) -> None:
@@ -192,7 +192,7 @@ class LiveAdapter:
     # -- who must be there -------------------------------------------------------------------
 
     def _await(self, gateway: Gateway, names: Sequence[str]) -> None:
-        """Wait until `names` are there, each as long as its block says."""
+        """Wait until `names` are there, each as long as its block allows."""
         begun = wall.monotonic()
         waits = {node.id: node.live.wait for node in self._nodes.values() if node.live is not None}
         missing = gateway.absent(names)
@@ -275,8 +275,8 @@ class LiveAdapter:
     ) -> None:
         """Make a task that is due at `due` (s, monotonic) for a live node; called with the gateway's lock held.
 
-        It is skipped when no node can take it, or nobody of the fleet has the slot that it is of. One whose device
-        is there and that the scheduler or the network leaves without a host fails without coverage.
+        The task is skipped if no node can take it, or if no member of the fleet has its slot. If its device is
+        there but the scheduler or the network leaves it without a host, the task fails without coverage.
         """
         here = self._presence.here[arrival.device]
         self._take(gateway)  # a host is free from when its answer is here, not from the next step on
@@ -315,7 +315,7 @@ class LiveAdapter:
                     self._tiles.forget(result.task)
             self._books.end(result)
             if result.detail and result.status != "done" and result.status not in self._told:
-                self._told.add(result.status)  # one of each kind tells enough
+                self._told.add(result.status)  # one of each kind is enough
                 log.warning("task %d of the live nodes: %s", result.task, result.detail)
 
 

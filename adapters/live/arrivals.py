@@ -29,13 +29,13 @@ class Arrivals:
         return self._slots
 
     def appear(self, slot: int, generation: int = 0, now: float = 0.0) -> None:
-        """Somebody takes `slot` at `now` (s) and makes tasks from then on."""
+        """Add a member at `slot`, which makes tasks from `now` (s) on."""
         source = self._sources[slot] = Source(self._seed, self._load, self._number, slot, generation, now)
         self._generation[slot] = generation
         heapq.heappush(self._due, (source.next, slot, generation))
 
     def vanish(self, slot: int) -> None:
-        """Nobody has `slot` any more."""
+        """Remove the member at `slot`."""
         self._sources.pop(slot, None)
 
     def until(self, time: float) -> Iterator[Task]:

@@ -59,7 +59,7 @@ class LiveTaskAccounts:
         return made
 
     def refuse(self, made: Made, now: float, why: Literal["refused", "unreached"] = "refused") -> None:
-        """Nobody takes it."""
+        """End a task that no node takes."""
         self.end(TaskResult(made.serial, -1, why, made.created, None, None, None, None, now, 0, ""))
 
     def host(self, task: int) -> str:

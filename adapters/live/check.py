@@ -50,7 +50,7 @@ def _unchosen(config: LiveConfig, context: Context) -> Iterator[Problem]:
     try:
         takes = scheduler(told["scheduler"]).decisions
     except SchedulerError:
-        return  # the model says so
+        return  # the model reports it
     if "task" not in takes:
         text = f"'{told['scheduler']}' decides per interval, by loads, powers and moves of tasks that nobody measures"
         yield Problem(text, at, hint="real tasks need a scheduler that decides per task, see `cosim schedulers`")
@@ -84,7 +84,7 @@ def _unattended(context: Context) -> list[Problem]:
 
 
 def _unseen(config: LiveConfig, context: Context) -> Iterator[Problem]:
-    """Pictures that nobody takes, or that are larger than the input of their tasks."""
+    """Pictures that no camera takes, or that are larger than the input of their tasks."""
     scene = context.scene
     loads = {load.name: load for load in scene.workloads}
     for key, block in config.offload.items():

@@ -24,7 +24,7 @@ PORT = 8500  # of the inference service on nodes that run `vedgenode`
 class Target(NamedTuple):
     """Where a task goes."""
 
-    node: str  # whose machine gets it: the host, or the device that sends it on; "": nobody
+    node: str  # whose machine gets it: the host, or the device that sends it on; "": none
     host: str = ""  # that the device calls
     address: str = ""  # of its service
     failed: bool = False  # its device is there, and the scheduler or the network has no host for it
@@ -120,7 +120,7 @@ class Choice:
         return self._slots[node]
 
     def sent(self, host: str) -> None:
-        """A device was told to call `host`."""
+        """Count a call to `host` that a device was asked to make."""
         self._called[host] += 1
 
     def ended(self, host: str) -> None:

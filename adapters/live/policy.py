@@ -60,9 +60,9 @@ class PlacedByFiles:
 class HostPolicy:
     """The scheduler of a run, asked about real tasks when they are made.
 
-    What it is told is what the engine would tell it: the network as of the last step of the model (signal `reach`),
-    sizes and random numbers of the task from the model's own streams, and of hosts their tasks, simulated and real.
-    Memory of hosts counts as unlimited. Raises `SchedulerError` for a scheduler that decides per interval only.
+    It gets the same input as from the engine: the network as of the model's last step (signal `reach`), sizes and
+    random numbers of the task from the model's own streams, and the tasks of each host, simulated and real. Memory
+    of hosts counts as unlimited. Raises `SchedulerError` for a scheduler that decides per interval only.
     """
 
     def __init__(self, name: str, threshold: float, scene: Scene) -> None:
@@ -77,8 +77,8 @@ class HostPolicy:
         self._nodes = dict(scene.computers())
         self._rows: dict[int, _Row] = {}
         self._turn = 0
-        self.told = False  # whether the model has said anything yet, which it does after its first step
-        if isinstance(self._chosen, int):  # so that nobody waits for machine code while time passes
+        self.told = False  # whether the model has sent anything yet; it does after its first step
+        if isinstance(self._chosen, int):  # so that nothing waits for machine code while time passes
             self._answer(Request(0.0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0.0, 0, 0.0), np.empty(0), self._hosts([]))
 
     def heard(self, frames: Sequence[Frame], placement: Sequence[Frame] = ()) -> None:
@@ -125,7 +125,7 @@ class HostPolicy:
         return answer if answer < 0 else int(row.hosts[answer])
 
     def learn(self, frame: Frame) -> None:
-        """Tell a scheduler that learns which tasks ended: rows of `task`."""
+        """Report ended tasks to a scheduler that learns: rows of `task`."""
         learns = getattr(self._chosen, "learn", None) if getattr(self._chosen, "learns", False) else None
         if learns is not None and len(frame):
             names = ("host", "work", "created", "computed", "ended", "deadline")
@@ -156,7 +156,7 @@ class HostPolicy:
 
 
 def policy_of(told: Mapping[str, Any] | None, scene: Scene) -> HostPolicy | None:
-    """The scheduler that adapter `live.model` is told of; None: there is no such adapter, or nobody left it tasks."""
+    """The scheduler of the adapter `live.model`; None if there is no such adapter, or none left it tasks."""
     if not told or not told["leave"] or not scene.real:
         return None
     return HostPolicy(told["scheduler"], told["threshold"], scene)

@@ -37,8 +37,8 @@ class _Counter:
 class Readings:
     """Frames of `resources` (one row per live node that is there) and `mobility` (those that report positions).
 
-    Where a vehicle is, its autopilot says, and where a member of a fleet is, the fleet's owner; a position that a
-    machine on it reports would be a second one. Members of fleets are there while `presence` says so.
+    A vehicle's position comes from its autopilot, that of a fleet's member from the fleet's owner; a position that
+    a machine on it reports would be a second one. `presence` holds which members of fleets are there.
     """
 
     def __init__(self, scene: Scene, nodes: Mapping[int, Node], presence: Presence) -> None:
@@ -55,7 +55,7 @@ class Readings:
         self._seen: dict[str, float] = {}
 
     def nobody(self, time: float) -> tuple[Frame, Frame]:
-        """Frames of a run that nobody can attach to: nothing is measured."""
+        """Frames of a run that no machine can attach to: nothing is measured."""
         columns = {column.name: np.zeros(0, column.dtype) for column in RESOURCES.columns}
         return Frame("resources", time, np.zeros(0, np.int32), columns), self._mobility(time, {})
 

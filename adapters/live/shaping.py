@@ -163,7 +163,7 @@ class Shaping:
                 if ends or node not in self._forwards:
                     continue
             for far, interface, state in near.get(node, ()):
-                direct = interface == WIFI  # which nobody passes on
+                direct = interface == WIFI  # which no node forwards
                 if direct and count:
                     continue
                 pushed += 1

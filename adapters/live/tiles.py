@@ -106,7 +106,7 @@ class Tiles:
         self._looked += 1
 
     def forget(self, task: int) -> None:
-        """Nobody will look at what `task` shows."""
+        """Drop the tile of `task`, which will not be judged."""
         self._shown.pop(task, None)
 
     def frame(self, time: float) -> Frame:

@@ -18,7 +18,7 @@ from cosim.contract.signals import Column, Signal
 Inputs = dict[str, dict[str, dict[str, Any]]]  # entity -> attribute -> "signal.node" -> value
 
 
-FREE = -1  # an entity that was created without a node: `nodes` of a wire say whose values it deals with
+FREE = -1  # an entity that was created without a node: `nodes` of a wire name those whose values it handles
 NOWHERE = -2  # a child that bears no node's name: nothing is wired to it
 
 

@@ -1,4 +1,4 @@
-"""Emulated network: what the radio models say is imposed on the interfaces of real nodes."""
+"""Emulated network: the results of the radio models are imposed on the interfaces of real nodes."""
 
 from cosim.adapters.network.config import NetworkConfig
 from cosim.contract.adapter import AdapterKind, Ports, Read

@@ -29,7 +29,7 @@ _NOTHING = PairCount(0, 0, 0, 0)
 
 
 class NetworkAdapter:
-    """Tells the network service what links are like, and the bus what it did to the packets."""
+    """Sends the states of links to the network service, and reports on the bus what it did to the packets."""
 
     def __init__(self, config: NetworkConfig) -> None:
         self._config = config
@@ -70,7 +70,7 @@ class NetworkAdapter:
         self._client.move(still)
         self._client.healths()  # of the time before the run
         if config.backend in ("tc", "auto") and context.scene.real == "containers" and self._client.report:
-            # Only their kernel decides; in namespaces it is known, and said, before anything is started.
+            # Only their kernel decides; in namespaces it is known, and reported, before anything is started.
             log.warning("backend %s: %s", config.backend, self._client.report.backend)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
@@ -143,7 +143,7 @@ class NetworkAdapter:
         for health in self._client.healths():
             self._lateness.heard(time, health)
         report, now = self._client.report, monotonic()
-        if report is not self._report:  # a new one, though nothing may have happened that it could tell
+        if report is not self._report:  # a new one, even if it contains no event
             self._report, self._heard = report, now
         self._gap = max(self._gap, now - self._heard)
         if now - self._heard > self._config.silence:
@@ -193,7 +193,7 @@ class NetworkAdapter:
                 if count == old or sender not in self._slots or receiver not in self._slots:
                     continue
                 ends = self._slots[sender], self._slots[receiver]
-                if known[ends[0]] and known[ends[1]]:  # what a computer says that no vehicle has yet is nobody's
+                if known[ends[0]] and known[ends[1]]:  # traffic of a computer that no vehicle has yet does not count
                     new = [max(a - b, 0) for a, b in zip(count, old, strict=True)]
                     rows.append((*ends, *new))  # type: ignore[arg-type]
             self._counts = counts

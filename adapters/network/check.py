@@ -28,7 +28,7 @@ def problems(config: NetworkConfig, context: Context) -> list[Problem]:
 
 
 def _gaps(scene: Scene) -> Iterator[Problem]:
-    """Nodes that pass tasks on in the model, while packets of the real nodes beside them find nobody there."""
+    """Nodes that forward tasks in the model, but no packets of the real nodes beside them: nothing runs there."""
     real = [(slot, node) for slot, node in scene.computers() if node.runs is not None]
     here = {slot for slot, _ in real}
     stations = {node.wifi.network for _, node in real if node.wifi is not None and node.wifi.mode == "station"}

@@ -49,7 +49,7 @@ class Lateness:
         if health.overflowed:
             self._overflowed += health.overflowed
             self._crowded.append(time)
-        if not math.isfinite(health.lag_max):  # it cannot tell
+        if not math.isfinite(health.lag_max):  # not known
             return
         self._lags.append(health.lag_max)
         if health.lag_max > LATE:

@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class Asked:
-    """What a link was told to be while it was measured."""
+    """The states that were imposed on a link while it was measured."""
 
     first: LinkState
     delay: list[float] = field(default_factory=list)  # s, least and most that a probe's frame should take

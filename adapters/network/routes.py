@@ -26,7 +26,7 @@ _ELSEWHERE = {"0.0.0.0/0": Hop(UP, UPLINKS_END.address)}  # of nodes with an upl
 
 
 class Routes:
-    """The routes of the real nodes, and which of them have changed since they were told last.
+    """The routes of the real nodes, and which of them have changed since they were last sent.
 
     Without a real base station, access point, node between wires or uplink there are none.
     """
@@ -44,7 +44,7 @@ class Routes:
         self._told: dict[str, Table] = {}
 
     def changed(self, links: Links) -> Changes:
-        """The routes that these links give, if they are not those told last; None withdraws one."""
+        """The routes that these links give, if they are not those sent last; None withdraws one."""
         if not self._forwards and not self._uplinks:
             return {}
         up = {key: state for key, state in links.items() if state.rate > 0.0 and state.loss < 1.0}

@@ -16,9 +16,9 @@ INTERFACE = "wlan0"
 
 
 def command(scene: Scene, options: Mapping[str, Any], seed: int, installed: bool) -> Sequence[str]:
-    """How the engine for the real Wi-Fi stations of `scene` is started.
+    """The command that starts the engine for the real Wi-Fi stations of `scene`.
 
-    Its parameters are those of the stations, and what `options` says (the names of `RadioParameters`).
+    Its parameters are those of the stations, and `options` (the names of `RadioParameters`).
     `installed`: the program is where images have it, and nothing is built here. Raises `ScenarioError`
     for stations or options that ns-3 cannot have, `SetupError` when the engine cannot be built.
     """

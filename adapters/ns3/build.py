@@ -36,7 +36,7 @@ LIMIT = 600.0  # s for the compiler
 
 
 def engine(folder: Path | None = None) -> Path:
-    """The program, built first if need be; SetupError, which says why, when it cannot be."""
+    """The program, built first if need be. Raises `SetupError` with the reason when it cannot be built."""
     if folder is None and os.access(INSTALLED, os.X_OK):
         return INSTALLED
     ns3, compiler = wheel(folder), shlex.split(variable("CXX")) or ["g++"]

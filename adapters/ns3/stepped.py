@@ -1,4 +1,4 @@
-"""ns-3 not in real time: it advances with the run, and trains of probe frames say what links are like."""
+"""ns-3 not in real time: it advances with the run, and trains of probe frames measure the links."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class Stepped:
             raise
 
     def step(self, positions: Mapping[str, Position], seconds: float) -> dict[tuple[str, str], LinkState]:
-        """Move nodes, advance by `seconds`, and say what each pair was like meanwhile.
+        """Move nodes, advance by `seconds`, and return the state of each pair in that time.
 
-        A pair whose trains have not ended in this step keeps its last state. RunError when the engine has died.
+        A pair whose trains have not ended in this step keeps its last state. Raises `RunError` when the engine died.
         """
         if not (seconds > 0 and math.isfinite(seconds)):
             raise ValueError(f"a step of {seconds} s")

@@ -144,7 +144,7 @@ class RadioAdapter:
         return int(state.handovers[rows].sum()) - before
 
     def _connections_and_jammers(self) -> dict[str, object]:
-        """What the summary says of link failures and of jammers; nothing where neither is modelled."""
+        """Entries of the summary on link failures and jammers; none where neither is modelled."""
         found: dict[str, object] = {}
         if self._config.log or self._config.link_failure is not None:
             found["radio_link_failures"] = int(self._connections.failures.sum())

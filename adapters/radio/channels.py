@@ -37,8 +37,8 @@ class Channels:
     ) -> Floats:  # fmt: skip
         """Power gain (k, B) of the links `at` (k,), which are with `who` (k,); other arguments as of `fading.fade`.
 
-        A link begins anew when it is with somebody else, and where it is `fresh` (k,), None: when it was not looked at
-        in the step before.
+        A link begins anew when its other end has changed, and where it is `fresh` (k,), None: when it was not looked
+        at in the step before.
         """
         gain = np.empty((len(at), self._blocks))
         self._grow(int(at.max(initial=-1)) + 1)

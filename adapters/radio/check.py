@@ -105,7 +105,7 @@ def _beside(response: Response, where: str) -> Iterator[Problem]:
 
 
 def _orders(config: RadioConfig, context: Context) -> Iterator[Problem]:
-    """Relays that are sent to alarms, and that nobody lets fly there."""
+    """Relays that are sent to alarms, while their vehicles do not fly there."""
     response = config.response
     if response is None or response.to != "alarms":
         return

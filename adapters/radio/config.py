@@ -72,7 +72,7 @@ class Response(BaseModel):
 
     @property
     def sends(self) -> bool:
-        """Whether it says where drones are to fly."""
+        """Whether it decides where drones are to fly."""
         return self.own or self.to == "alarms"
 
 

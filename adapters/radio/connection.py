@@ -28,7 +28,7 @@ class Connections:
         self._until = np.full(capacity, -np.inf)  # s, no access before then
 
     def forget(self, rows: Ints) -> None:
-        """Somebody else is at these slots now."""
+        """Reset these slots, which belong to other nodes now."""
         self.rnti[rows], self.failures[rows], self._cell[rows] = 0, 0, -1
         self._since[rows], self._until[rows] = np.nan, -np.inf
 

@@ -15,7 +15,7 @@ Ints = NDArray[np.int32]
 
 
 class Levels:
-    """Tells path loss from received power, and finds the nearest cells."""
+    """Derives path loss from received power, and finds the nearest cells."""
 
     def __init__(self, config: RadioConfig, stations: Stations, devices: Devices) -> None:
         self._count = min(config.neighbours, len(stations))

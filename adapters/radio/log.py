@@ -110,7 +110,7 @@ class Log:
         }
 
     def _delivered(self, cell: Ints, use: Use, loss: Floats) -> dict[str, Array]:
-        """What both logs say of packets and blocks."""
+        """The columns on packets and blocks that both logs have."""
         packets = use.active * use.rate / (8.0 * self._config.packet)
         return {
             "rate": use.rate,

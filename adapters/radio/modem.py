@@ -50,7 +50,7 @@ class Modem:
         self._step = 0
 
     def forget(self, rows: Ints) -> None:
-        """Somebody else is at these slots now."""
+        """Reset these slots, which belong to other nodes now."""
         if self._loop:
             self._offset[rows] = 0.0
             self._reports[:, rows] = np.nan

@@ -87,7 +87,7 @@ def receive_one(
     config: RadioConfig, rows: Ints, antenna: Floats, gain: Floats, moved: Floats, key: Keys, draw: Keys, place: Floats,
     emitted: float, carrier: float, reach: float, pairs: PairState,
 ) -> None:  # fmt: skip
-    """`receive` of a single transmitter at `place` (3,) m, which nobody within `reach` m is too far from.
+    """`receive` of a single transmitter at `place` (3,) m that has all devices within `reach` m.
 
     Without fading it is `receive` to the bit.
     """

@@ -1,4 +1,4 @@
-"""What devices do about alarms: they stay away from cells for a while, or do as a policy of the user's own says."""
+"""Responses of devices to alarms: they stay away from cells for a while, or follow a policy of the user's own."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class State:
         self.power = np.empty((0, cells))  # mW
 
     def enter(self, rows: Ints, position: Floats, cells_moved: bool) -> NDArray[np.bool_]:
-        """Note that exactly `rows` (n,) are present at `position` (n, 3); says which of them are new.
+        """Note that exactly `rows` (n,) are present at `position` (n, 3); return which of them are new.
 
         A row is new when its slot's generation changed or was never seen; all of its state starts
         afresh. One that was absent for a while keeps its shadowing but has no cell.

@@ -21,7 +21,7 @@ from cosim.contract.slots import SlotBook
 
 
 class ReplayAdapter:
-    """Brings the members of one fleet to where the file says they were."""
+    """Places the members of one fleet where the file records them."""
 
     def __init__(self, config: ReplayConfig) -> None:
         self._config = config
@@ -46,7 +46,7 @@ class ReplayAdapter:
         gap = None if self._config.gap is None else round(self._config.gap * 1e9)
         there, columns = self._trajectories.at(now, interpolate=self._config.interpolate, gap=gap)
         if lap != self._lap:
-            # whoever comes round again is another member: its path does not go on from where it ended
+            # a member that starts another lap is a new one: its path does not continue from where it ended
             self._shown = np.array([f"{name}#{lap + 1}" for name in self._trajectories.ids], dtype=object)
         if lap != self._lap or not np.array_equal(there, self._there):
             self._slots = self._book.assign(self._shown[there].tolist())

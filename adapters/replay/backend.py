@@ -43,7 +43,7 @@ class UnreadableError(Exception):
 
 
 def read(path: Path, columns: Mapping[str, str], memory: float) -> Samples:
-    """All samples of `path`; the format is told by the name. Raises `UnreadableError` with the reason.
+    """All samples of `path`; the file's name determines the format. Raises `UnreadableError` with the reason.
 
     `columns` gives the file's own names for quantities, `memory` (B) bounds what may be read.
     """
@@ -69,7 +69,7 @@ def read(path: Path, columns: Mapping[str, str], memory: float) -> Samples:
 
 
 def kind_of(path: Path) -> str:
-    """What the name says of the format: ".csv" of cars.csv.gz."""
+    """The format by the file's name: ".csv" for cars.csv.gz."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     return suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes or [""])[-1]
 

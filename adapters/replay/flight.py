@@ -31,7 +31,7 @@ _TOPICS = (
 
 @dataclass
 class Flight:
-    """What one log says of one vehicle: positions, and series with times of their own, in s."""
+    """What one log holds about one vehicle: positions, and series with times of their own, in s."""
 
     name: str
     time: Floats  # (n,), of the positions; any order
@@ -69,7 +69,7 @@ def samples(flights: Sequence[Flight]) -> Samples:
 
 
 def read_px4(path: Path, most: int) -> list[Flight]:
-    """The flight in a ULog. ValueError (`ULogError`) says what is wrong with it."""
+    """The flight in a ULog. Raises `ValueError` (`ULogError`) with the fault."""
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as stream:
             data = stream.read(most + 1)
@@ -78,7 +78,7 @@ def read_px4(path: Path, most: int) -> list[Flight]:
     if len(data) > most:
         raise ValueError(f"it is larger than {most} B, which is what 'memory' allows")
     log = read_ulog(data, _TOPICS)
-    with np.errstate(all="ignore"):  # of what is no number afterwards it is said where it stands
+    with np.errstate(all="ignore"):  # values that are not numbers are reported later, with their place
         flight = _positions(path.name.partition(".")[0], log)
         _attitude(flight, log.rows("vehicle_attitude"))
         _state(flight, log.rows("battery_status"), log.rows("vehicle_status"))
@@ -120,7 +120,7 @@ _NONE: Floats = np.empty(0)
 
 
 def _positions(name: str, log: ULog) -> Flight:
-    """By the best that there is: the estimate on earth, the local one, what the receiver says."""
+    """Positions from the best source there is: the global estimate, the local one, or the receiver."""
     for topic, found in (
         ("vehicle_global_position", _global), ("vehicle_local_position", _on_earth),
         ("vehicle_gps_position", _receiver), ("sensor_gps", _receiver), ("vehicle_local_position", _local),

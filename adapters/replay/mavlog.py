@@ -38,7 +38,7 @@ class _Table:
 
 
 def read_mavlink(path: Path, most: int) -> list[Flight]:
-    """The flights of a log: of a .tlog one for each vehicle. ValueError says why it cannot be read.
+    """The flights of a log: of a .tlog one for each vehicle. Raises `ValueError` with the reason why it cannot be read.
 
     At most `most` messages that matter are kept.
     """

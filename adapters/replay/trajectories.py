@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-FASTEST = 1000.0  # m/s between two samples; whoever is faster has wrong units
+FASTEST = 1000.0  # m/s between two samples; a higher speed means wrong units
 COLUMNS = ("x", "y", "z", "speed", "heading")
 HELD = ("mode", "armed", "failsafe")  # what holds until the next sample
 ANGLES = ("heading", "roll")  # deg, the short way round
@@ -19,7 +19,7 @@ ANGLES = ("heading", "roll")  # deg, the short way round
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples as they were read, in any order: (n,) arrays; `lines` say where in the file, if known."""
+    """Samples as they were read, in any order: (n,) arrays; `lines` are their lines in the file, if known."""
 
     ids: tuple[str, ...]
     member: Indices  # index into `ids`

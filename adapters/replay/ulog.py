@@ -1,7 +1,7 @@
-"""PX4's ULog: a header, definitions, data, in messages that say their length and kind.
+"""PX4's ULog: a header, definitions and data, in messages that state their length and kind.
 
-Source of the format: https://docs.px4.io/main/en/dev_log/ulog_file_format.html (version 1). Read here are formats,
-subscriptions and the data of chosen topics; parameters, texts and drop-outs are passed over.
+Source of the format: https://docs.px4.io/main/en/dev_log/ulog_file_format.html (version 1). Formats, subscriptions
+and the data of chosen topics are read; parameters, texts and drop-outs are skipped.
 """
 
 from __future__ import annotations
@@ -161,5 +161,5 @@ class _Reader:
 
 
 def read_ulog(data: bytes, wanted: Collection[str]) -> ULog:
-    """The rows of the topics `wanted`. Raises `ULogError`, which says where, for what is no ULog."""
+    """The rows of the topics `wanted`. Raises `ULogError` with the place of the fault if `data` is no ULog."""
     return _Reader(data, wanted).run()

@@ -211,7 +211,7 @@ def has_heights(junction: Any) -> bool:  # noqa: ANN401 - the junction domain of
 
 
 def explain(what: str, error: BaseException, log_file: Path, lines: int = 8) -> str:
-    """`what`, the error's text and the last lines of SUMO's log that say more than it."""
+    """`what`, the error's text and the last lines of SUMO's log, which have more detail."""
     text = " ".join(str(error).split()) or type(error).__name__
     try:
         tail = log_file.read_text(errors="replace").splitlines()

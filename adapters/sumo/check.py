@@ -163,12 +163,12 @@ def bounds_of(file: Path) -> tuple[float, float, float, float] | None:
                     west, south, east, north = (float(number) for number in element.get("origBoundary", "").split(","))
                     return west, south, east, north
     except (OSError, ValueError, ElementTree.ParseError):
-        return None  # SUMO will say it better
+        return None  # SUMO reports it better
     return None
 
 
 def net_of(config: SumoConfig, context: Context) -> Path | None:
-    """The network file that the block or its configuration names, as far as that can be told."""
+    """The network file that the block or its configuration names, as far as that can be determined."""
     from xml.etree import ElementTree
 
     text = config.network or config.config

@@ -1,4 +1,4 @@
-"""Which vehicles are on the road, kept up to date from what SUMO says has changed."""
+"""The vehicles on the road, kept up to date from the changes that SUMO reports."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from cosim.adapters.sumo.backend import Moves
 class PresentVehicles:
     """The vehicles present, in the order of their arrival, without listing them at every step.
 
-    Departures and arrivals tell all in an ordinary step. When vehicles jump, or the count differs
-    from SUMO's own, the full list is asked for (0.25 us per vehicle). `wanted` says of a new
-    vehicle whether it counts; the others are remembered but not shown.
+    Departures and arrivals suffice in an ordinary step. When vehicles jump, or the count differs
+    from SUMO's own, the full list is requested (0.25 us per vehicle). `wanted` decides whether a new
+    vehicle counts; the others are remembered but not shown.
     """
 
     def __init__(self, wanted: Callable[[str], bool] | None = None) -> None:

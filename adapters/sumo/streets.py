@@ -15,9 +15,9 @@ _NOT_STREETS = frozenset({"internal", "crossing", "walkingarea", "connector"})
 
 
 def write_streets(network: Path, alignment: Alignment, folder: Path) -> None:
-    """Leave the streets for the map: lines in m east and north of the scenario's origin, one per edge of the network.
+    """Write the streets for the map: lines in m east and north of the scenario's origin, one per edge of the network.
 
-    Does nothing for a network that cannot be read; SUMO says that better.
+    Does nothing for a network that cannot be read; SUMO reports that better.
     """
     try:
         lines = [[alignment.point(x, y) for x, y in line] for line in streets(network)]

@@ -107,7 +107,7 @@ class TraciBackend(Questions):
             heading[i] = values[tc.VAR_ANGLE]
 
     def close(self) -> None:
-        """Part from SUMO; one that we started is told to end, and ended if it does not."""
+        """Disconnect from SUMO; a process that we started should end then, and is killed if it does not."""
         connection, self._sumo = self._sumo, None
         if connection is not None:
             with contextlib.suppress(*FAILURES):  # SUMO may have gone already

@@ -19,7 +19,7 @@ from cosim.talk.telemetry.serve import Collector, Endpoints
 
 
 class TelemetryAdapter:
-    """Keeps the latest values of every chosen node; others ask for them, or are told, in threads of their own."""
+    """Keeps the latest values of every chosen node; threads of their own serve them on request, or export them."""
 
     def __init__(self, config: TelemetryConfig) -> None:
         self._config = config
@@ -50,7 +50,7 @@ class TelemetryAdapter:
             raise SetupError(f"the metrics cannot be shown at {host}, ports from {first}: {error}") from error
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
-        """Take over what holds at `time`, where somebody can ask for it."""
+        """Store the values at `time`, if there is an endpoint or a collector."""
         if self._endpoints is None and self._collector is None:
             return ()
         found: dict[int, list[Sample]] = {slot: [] for slot in self._nodes}
@@ -82,7 +82,7 @@ class TelemetryAdapter:
         }
 
     def close(self) -> None:
-        """Stop listening and telling."""
+        """Stop serving and exporting."""
         endpoints, self._endpoints = self._endpoints, None
         collector, self._collector = self._collector, None
         if endpoints is not None:

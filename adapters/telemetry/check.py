@@ -9,7 +9,7 @@ from cosim.talk.telemetry.ports import chosen, lacking, ports
 
 
 def problems(config: TelemetryConfig, context: Context) -> list[Problem]:
-    """More nodes than there can be endpoints, and a collector that cannot be told without another package."""
+    """More nodes than there can be endpoints, and a collector that needs a missing package."""
     names = [node.id for node in context.scene.nodes]
     nodes = chosen(names, config.nodes)
     first = first_port(config, context)

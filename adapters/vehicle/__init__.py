@@ -1,4 +1,4 @@
-"""Drones and rovers on the bus: dynamics, missions, and drones that are engaged to follow somebody."""
+"""Drones and rovers on the bus: dynamics, missions, and drones that are engaged to follow a target."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Vehicles on the bus: links between nodes in, where everybody is and what they do out."""
+"""Vehicles on the bus: links between nodes in, positions and activities of the vehicles out."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class VehicleAdapter:
             self._aeroloop = AeroLoop(context, self._fleet, roster, config.aeroloop)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
-        """Let everybody move on to `time`."""
+        """Advance all vehicles to `time`."""
         self._hearing.take(inputs.all("peer_link"))
         if any(frame["on"].any() for frame in inputs.all("alarm")):
             parts = [mission.part for mission in self._roster.missions]

@@ -38,7 +38,7 @@ _SAME = (
 def ardupilots(
     context: Context, fleet: VehicleFleet, roster: VehicleRoster, config: VehicleConfig, names: list[str]
 ) -> list[ArduPilot]:
-    """One for each node of `names`, with `autopilot: ardupilot-json`, and a table that says how to start them."""
+    """One for each node of `names`, with `autopilot: ardupilot-json`; logs a table of commands that start them."""
     path = f"adapters.{context.name}.ardupilot.bind"
     first, made, lines = address(config.ardupilot.bind, path), list[ArduPilot](), list[str]()
     try:

@@ -89,7 +89,7 @@ class Cameras:
             self._works[k] = work.base + work.pixel * pixels + work.find * (hits + wrong)
 
     def frames(self, time: float) -> list[Frame]:
-        """What is told of the latest pictures, and the truth about them."""
+        """The reports on the latest pictures, and the truth about them."""
         told: dict[str, Array] = {name: values.copy() for name, values in self._told.items()}
         true: dict[str, Array] = {name: values.copy() for name, values in self._true.items()}
         count = {"pictures": self.pictures.astype(np.int32)}

@@ -61,7 +61,7 @@ def _unable(config: VehicleConfig, vehicles: list[tuple[Node, Vehicle]], at: str
 
 
 def _begins(config: VehicleConfig, at: str) -> Iterator[tuple[str, float]]:
-    """When what vehicles are told to do begins (s), by path."""
+    """When the orders of vehicles begin (s), by path."""
     for name, mission in config.missions.items():
         yield f"{at}.missions.{name}.start", mission.start
         yield from ((f"{at}.missions.{name}.pauses.{k}.at", pause.at) for k, pause in enumerate(mission.pauses))
@@ -156,7 +156,7 @@ def _physics(vehicles: list[tuple[Node, Vehicle]]) -> Iterator[Problem]:
 
 
 def _external(context: Context, vehicles: list[tuple[Node, Vehicle]]) -> Iterator[Problem]:
-    """Vehicles that somebody else's autopilot flies, in real time, at addresses that tell them apart."""
+    """Check that vehicles with external autopilots run in real time, at addresses that distinguish them."""
     if not vehicles:
         return
     first = vehicles[0][0].id

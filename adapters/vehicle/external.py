@@ -1,4 +1,4 @@
-"""Vehicles of somebody else on the bus: where a MAVLink end says that they are."""
+"""External vehicles on the bus, at the positions that a MAVLink end reports."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class End:
 
 
 class ExternalVehicle:
-    """A vehicle of the fleet that is where its own autopilot says."""
+    """A vehicle of the fleet at the position that its own autopilot reports."""
 
     part = "autopilot"
 

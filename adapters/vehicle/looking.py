@@ -68,4 +68,4 @@ def _parsed(part: EngagePart, trigger: TriggerPart) -> Iterator[str]:
     try:
         yield from reads(part, trigger)
     except ValueError:
-        return  # `check` says so
+        return  # `check` reports it

@@ -90,7 +90,7 @@ class Members:
         return name in self._there
 
     def close(self) -> None:
-        """Tell the programs that the run is over; may be called twice."""
+        """Send bye to the programs, since the run is over; may be called twice."""
         self._hub.close()
 
     def _rows(self) -> dict[str, tuple[bytes, bytes]]:

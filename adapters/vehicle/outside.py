@@ -34,7 +34,7 @@ class Source(Protocol):
 
     name: str
     row: int  # of the fleet
-    part: str  # what of it is somebody else's: autopilot or physics
+    part: str  # which part of it is external: autopilot or physics
 
     def seek(self) -> bool:
         """Whether it is there, before the run starts; then the vehicle's row shows it."""
@@ -43,7 +43,7 @@ class Source(Protocol):
         """Bring the vehicle's row to `until` s. Whether its autopilot was there; `there`: whether it was before."""
 
     def unknown(self) -> tuple[str, ...]:
-        """Columns of `vehicle` of which it says nothing."""
+        """Columns of `vehicle` that it does not report."""
 
     def orders(self) -> MavlinkPilot | None:
         """What carries out the orders in its row, if it takes any while it is there."""
@@ -55,9 +55,9 @@ class Source(Protocol):
 class Outside:
     """The vehicles of the fleet with `autopilot: ardupilot-json` and `external`, and those with `physics`.
 
-    While an autopilot is absent its vehicle is flown here: as its orders say, and without any it holds where it
-    was. Raises `SetupError` for what cannot be opened, `ScenarioError` for what the scenario lacks, and `RunError` when
-    a vehicle that may not be missing is.
+    While an autopilot is absent its vehicle is flown here: by its orders, and without any it holds where it was.
+    Raises `SetupError` for what cannot be opened, `ScenarioError` for what the scenario lacks, and `RunError` when
+    a vehicle is missing that may not be.
     """
 
     def __init__(self, context: Context, fleet: VehicleFleet, roster: VehicleRoster, config: VehicleConfig) -> None:
@@ -107,7 +107,7 @@ class Outside:
                     self._news.append((source.row, at, event))
 
     def unready(self) -> NDArray[np.bool_]:
-        """(n,) of the fleet: whose autopilots were told to arm, and have not."""
+        """(n,) of the fleet: whose autopilots were ordered to arm, and have not."""
         found = np.zeros(len(self._fleet.state), bool)
         for source in self._sources:
             if (pilot := source.orders()) is not None and source.name in self._there:
@@ -120,7 +120,7 @@ class Outside:
         return found
 
     def amend(self, columns: dict[str, Array]) -> None:
-        """Write into columns of `vehicle` what autopilots tell of themselves, and NaN where they tell nothing."""
+        """Write into columns of `vehicle` what autopilots report of themselves, and NaN where they report nothing."""
         for source in self._sources:
             if source.name in self._there:
                 for name in source.unknown():
@@ -151,7 +151,7 @@ class Outside:
         return {source.name for source in self._sources} - {source.name for source in missing}
 
     def _lose(self, source: Source, until: float) -> None:
-        """Do what the scenario says of a vehicle whose autopilot is gone."""
+        """Handle a vehicle whose autopilot is gone as the scenario specifies."""
         self.absences[source.name] += 1
         if self._missing[source.name] == "fail":
             raise RunError(

@@ -1,4 +1,4 @@
-"""The vehicles of the scene and what they are told to do, checked."""
+"""The vehicles of the scene and their orders, checked."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class VehicleRoster:
         self.moved = {node.id for _, node, vehicle in found if vehicle.physics is not None}
         self.missions = [self._mission(context, name, part) for name, part in config.missions.items()]
         self.engagements = config.engage
-        # vehicles that are told what to do
+        # vehicles with orders
         self.told = {*config.missions, *(part.drone for part in config.engage)}
         for number, part in enumerate(config.engage):
             self._engagement(number, part, config, context.written)
@@ -265,7 +265,7 @@ class VehicleRoster:
     def _trigger(
         self, part: EngagePart, trigger: TriggerPart, at: str, written: tuple[str, ...], config: VehicleConfig
     ) -> None:
-        """Conditions that can be read, over signals that somebody writes (`written`, (): not known)."""
+        """Check that a condition can be read and that its signals are `written` ((): not known)."""
         try:
             looked_at = reads(part, trigger)
         except ValueError as error:
@@ -280,7 +280,7 @@ class VehicleRoster:
 
 
 def airframe(vehicle: Vehicle) -> Copter | Rover:
-    """The airframe of a node's block; what it does not say is that of `cosim.physics.vehicles`."""
+    """The airframe of a node's block; values that it omits are those of `cosim.physics.vehicles`."""
     plain: Copter | Rover = Copter() if vehicle.frame == "copter" else Rover(steering=vehicle.steering)
     said = {"mass": vehicle.mass, "speed": vehicle.speed, "accel": vehicle.acceleration}
     if isinstance(plain, Copter):

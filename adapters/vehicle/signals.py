@@ -1,9 +1,9 @@
-"""What vehicles tell besides the signals that everybody knows."""
+"""The signals of vehicles besides the common ones."""
 
 from cosim.contract.signals import Column, Signal
 from cosim.physics.vehicles.phases import METRICS, OUTCOMES, REASONS, STATES
 
-# The program is away or there again; ArduPilot could not be armed, or did not take off; somebody else has changed its
+# The program is away or there again; ArduPilot could not be armed, or did not take off; another system has changed its
 # mode, and it is back in GUIDED.
 EVENTS = ("gone", "back", "refused", "taken-over", "given-back")
 

@@ -25,9 +25,9 @@ def summary(
     travelled: NDArray[np.float64],
     weeded: NDArray[np.float64],
 ) -> Mapping[str, Any]:
-    """JSON values; what did not come to pass is null.
+    """JSON values; events that did not occur are null.
 
-    `weeded` (pairs,) m^2: what a target covered in the rows of a field while its drone followed it.
+    `weeded` (pairs,) m^2: the area that a target covered in the rows of a field while its drone followed it.
     """
     s, charge = fleet.state, fleet.charge()
     vehicles = {

@@ -86,7 +86,7 @@ class WifiAdapter:
         return sending
 
     def _locate(self, inputs: Inputs) -> NDArray[np.bool_]:
-        """Take in where everybody is; which interfaces (n,) are present."""
+        """Take in all positions; return which interfaces (n,) are present."""
         there = self._interfaces.fixed.copy()
         for frame in inputs.all("mobility"):
             self._jammers.follow(frame)

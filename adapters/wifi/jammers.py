@@ -62,10 +62,10 @@ class Jammers(JammerSet):
         return replace(antennas, floor=self.floor) if self.jam.any() else antennas
 
     def left(self, pairs: Pairs) -> Pairs:
-        """The links on which somebody can send and hears that it has arrived.
+        """The links on which the sender can send and receives the acknowledgement.
 
-        Who senses as much energy as the threshold or more keeps silent. An acknowledgement is sent whatever the
-        medium is like, and must reach the sender over the jammers there.
+        A sender that senses as much energy as the threshold or more keeps silent. An acknowledgement is sent whatever
+        the state of the medium, and must reach the sender over the jammers there.
         """
         if not self.jam.any():
             return pairs

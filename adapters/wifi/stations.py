@@ -36,14 +36,14 @@ class Stations:
         self.handovers = np.zeros(count, np.int32)
         self._moved = np.zeros((count, 2))  # B sent and received
         self._time = -np.inf  # s, of the traffic
-        self._alone = np.zeros((count, 2))  # bit/s up and down when nobody else sends
+        self._alone = np.zeros((count, 2))  # bit/s up and down when no other station sends
         self.utilisation = np.zeros(len(self._points))
 
     def __len__(self) -> int:
         return len(self._mine)
 
     def forget(self, interfaces: Ints) -> None:
-        """Somebody else is at these interfaces now."""
+        """Reset these interfaces, which belong to other nodes now."""
         which = self._station[interfaces]
         which = which[which >= 0]
         self.serving[which] = self._last[which] = -1

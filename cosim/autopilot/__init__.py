@@ -9,9 +9,9 @@
     fleet.advance(fleet.now + 0.01)
     for link, data in autopilot.emit(fleet.now, wall): ...
 
-`Autopilot` is pure: whoever owns it moves the bytes. `cosim.autopilot.links` does it with UDP and TCP
-sockets, `python -m cosim.autopilot` is a program of its own. Needs pymavlink (extra `vehicles`); what speaks
-no MAVLink, as `cosim.autopilot.json_fdm` and `cosim.autopilot.remote`, does not.
+`Autopilot` is pure: its owner moves the bytes. `cosim.autopilot.links` does so with UDP and TCP
+sockets; `python -m cosim.autopilot` is a program of its own. Needs pymavlink (extra `vehicles`); modules
+without MAVLink, such as `cosim.autopilot.json_fdm` and `cosim.autopilot.remote`, do not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The program of a vehicle that is a container or namespace of its own: `python -m cosim.autopilot.agent`.
 
 It dials the run, flies when it is granted time, lets MAVLink tools command it over the node's own
-network, and tells the other vehicles there where it is. What it needs to know stands in the environment:
+network, and sends its position to the other vehicles there. Its settings are environment variables:
 
     COSIM_NODE       name of its node
     COSIM_VEHICLES   address of the run, as tcp://orchestrator:5602
@@ -42,7 +42,7 @@ from cosim.talk.keys import Key, read
 
 log = logging.getLogger("cosim.vehicle")
 
-BEACON = 14700  # UDP port on which vehicles tell each other where they are
+BEACON = 14700  # UDP port on which vehicles exchange their positions
 BEACONS = 0.2  # s of simulated time between two of them; ArduPilot's FOLLOW wants 2 to 5 Hz
 SLICE = 0.02  # s of simulated time between two looks at the tools
 POLL = 0.002  # s to wait for tools before the run is looked at again
@@ -76,7 +76,7 @@ class Orders:
 
 
 class Beacon:
-    """What vehicles say to each other over the emulated network: GLOBAL_POSITION_INT to everybody."""
+    """Exchanges positions with other vehicles over the emulated network: GLOBAL_POSITION_INT as a broadcast."""
 
     def __init__(self, addresses: list[str], system: int, names: Mapping[int, str], ground: Ground) -> None:
         """`addresses` are the broadcast addresses to send to; `names` the nodes by MAVLink system."""
@@ -93,7 +93,7 @@ class Beacon:
         self._next = 0.0
 
     def tell(self, now: float, state: np.void) -> None:
-        """Say where this vehicle is, if it is time to."""
+        """Send this vehicle's position, if it is time to."""
         if now < self._next:
             return
         self._next = now + BEACONS
@@ -111,7 +111,7 @@ class Beacon:
                 self._socket.sendto(data, (address, BEACON))
 
     def listen(self) -> list[Any]:
-        """Take what the others said; the messages."""
+        """Receive the positions of the others; return the messages."""
         found = []
         for _ in range(256):
             try:
@@ -205,7 +205,7 @@ def warm() -> None:
 
 
 def serve(orders: Orders, broadcast: list[str], stopping: list[bool]) -> None:
-    """Fly for the run, and for the next one when that has ended, until told to stop."""
+    """Fly for the run, and for the next one after it has ended, until stopped."""
     warm()  # before anybody waits for it
     member, flight, network = (
         VehicleSession(orders.server, orders.node, key=orders.proof()),

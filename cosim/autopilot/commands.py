@@ -20,11 +20,11 @@ _ABSOLUTE = {mavlink.MAV_FRAME_GLOBAL, mavlink.MAV_FRAME_GLOBAL_INT}
 _FARTHEST = 50_000.0  # m from the origin at which ArduPilot takes a home
 _ITEM_FRAMES = {False: _FRAMES, True: _FRAMES | {mavlink.MAV_FRAME_MISSION}}  # of orders, and of items of missions
 _NOWHERE = 2**31 - 1  # of a COMMAND_INT that names no place
-_HIGH = {  # commands with a place, whose height counts from what the frame says
+_HIGH = {  # commands with a place, whose height is relative to the frame's reference
     mavlink.MAV_CMD_DO_REPOSITION, mavlink.MAV_CMD_DO_SET_HOME, mavlink.MAV_CMD_DO_ORBIT,
     mavlink.MAV_CMD_DO_SET_ROI, mavlink.MAV_CMD_DO_SET_ROI_LOCATION,
 }  # fmt: skip
-# Parameters without which a command says nothing, by their index: what is no number there is refused.
+# Required parameters of commands, by their index: a value that is no number is refused.
 _NEEDED: dict[int, tuple[int, ...]] = {
     mavlink.MAV_CMD_DO_FOLLOW: (0,),
     mavlink.MAV_CMD_CONDITION_YAW: (0, 3),
@@ -77,7 +77,7 @@ def whole(value: float) -> int:
 
 
 def execute(a: Autopilot, order: Order) -> int:
-    """Do what is ordered; the MAV_RESULT. What is refused is said, too."""
+    """Carry out an order and return its MAV_RESULT. Refusals are reported as texts, too."""
     persona = a.pilot.persona
     handler = HANDLERS[persona.px4].get(order.command)
     if handler is None or (order.command in _COPTERS and persona.frame == "rover" and not persona.px4):
@@ -118,12 +118,12 @@ def _arm(a: Autopilot, order: Order) -> int:
     if action == 0:
         result = _told(a, a.pilot.disarm(whole(order.p[1]) == _FORCE_DISARM))
         return TEMPORARILY_REJECTED if px4 and result == FAILED else result
-    # PX4 passes no checks for the sake of somebody outside
+    # PX4 skips no checks at the request of another system
     return _armed(a, not px4 and whole(order.p[1]) in (_FORCE_ARM, _FORCE_DISARM))
 
 
 def _armed(a: Autopilot, force: bool = False) -> int:
-    """Arm, or tell everything that speaks against it."""
+    """Arm, or report every objection."""
     reason = a.pilot.arm(force)
     if reason is None:
         return ACCEPTED
@@ -433,7 +433,7 @@ def _repeat_relay(a: Autopilot, order: Order) -> int:
 
 def _region(a: Autopilot, order: Order) -> int:
     """DO_SET_ROI and DO_SET_ROI_LOCATION: look there; nowhere when no place is named."""
-    modal = a.pilot.persona.px4 and order.command == mavlink.MAV_CMD_DO_SET_ROI  # PX4 says in param1 what it is
+    modal = a.pilot.persona.px4 and order.command == mavlink.MAV_CMD_DO_SET_ROI  # PX4 reads the kind from param1
     if modal and order.p[0] not in (mavlink.MAV_ROI_NONE, mavlink.MAV_ROI_LOCATION):
         return UNSUPPORTED
     if (order.latitude == 0.0 and order.longitude == 0.0) or (modal and order.p[0] == mavlink.MAV_ROI_NONE):

@@ -25,7 +25,7 @@ from cosim.physics.vehicles import VehicleFleet, layout
 
 EPOCH = 1_700_000_000.0  # s since 1970 that simulated time 0 stands for in time fields
 _LOOK = 0.1  # s of simulated time between two looks at the vehicle
-_PERIOD = 1.0  # s between heartbeats, on either clock, as long as nobody asks for another
+_PERIOD = 1.0  # s between heartbeats, on either clock, unless another period is requested
 _SELDOM = 60.0  # s, longest time between heartbeats that may be asked for
 _SLICE = 10  # queued messages sent at a time, as ArduPilot does with parameters
 _PAUSE = 0.01  # s of wall time between two such slices
@@ -46,10 +46,10 @@ class Autopilot:
     """One vehicle of a fleet as MAVLink tools see it.
 
         autopilot = Autopilot(fleet, 0, sysid=1, persona="ardupilot", origin=(38.2, 21.7, 60.0))
-        autopilot.receive(data, link)                          # what came from somebody
-        for link, data in autopilot.emit(fleet.now, wall): ...  # what is to be sent
+        autopilot.receive(data, link)                          # bytes from a peer
+        for link, data in autopilot.emit(fleet.now, wall): ...  # bytes to be sent
 
-    A link is anything hashable that stands for one peer. Simulated time is the fleet's; `wall` is any
+    A link is any hashable object that stands for one peer. Simulated time is the fleet's; `wall` is any
     clock in s that runs while the simulation does not, for heartbeats and to bound telemetry. Orders
     take effect at the fleet's next step.
     """
@@ -70,7 +70,7 @@ class Autopilot:
         """`origin`: deg, deg, m of the fleet's (0, 0, 0). `ready_after`: s until position and attitude are known.
 
         `timed`: whether a copter arms, takes off, turns and disarms in the time of a real one. The vehicles of a
-        scenario do not: with and without an autopilot's program they fly as their airframe says.
+        scenario do not: with and without an autopilot's program they fly as their airframe specifies.
 
         `tap(now, sysid, frame)` sees every message that the vehicle acts on.
         """
@@ -137,7 +137,7 @@ class Autopilot:
                 self.setpoints.refuse("a frame that is not signed with the key")
 
     def handle(self, message: Message, link: Hashable) -> None:
-        """Act on a decoded message, if it is for this vehicle: target 0 is for everybody."""
+        """Act on a decoded message, if it is for this vehicle: target 0 is for all systems."""
         target = getattr(message, "target_system", getattr(message, "target", None))
         if target not in (None, 0, self.sysid) or not self._takes(getattr(message, "target_component", 0)):
             return
@@ -159,7 +159,7 @@ class Autopilot:
             self._missions.handle(message, link)
 
     def _takes(self, component: int) -> bool:
-        """Whether it is meant. ArduPilot answers for components of its system that nobody has heard of."""
+        """Whether it is the addressee. ArduPilot also answers for components of its system that have sent nothing."""
         return component in (0, 1) or not (self.persona.px4 or component in self._companions)
 
     def beat(self, period: float) -> bool:
@@ -172,8 +172,8 @@ class Autopilot:
     def watch(self, now: float) -> None:
         """Let the autopilot look after its vehicle: mission, fence, fail-safes.
 
-        `emit` does it, too. Whoever wants to repeat a flight exactly calls it after every step of the
-        fleet, since `emit` is called when the wall clock allows.
+        `emit` does so, too. To repeat a flight exactly, call it after every step of the fleet, since
+        `emit` is called when the wall clock allows.
         """
         if now >= self._next_look:
             self._next_look = now + _LOOK
@@ -297,7 +297,7 @@ class Autopilot:
         self.reply(link, mavlink.MAVLink_command_ack_message(message.command, result, 0, 0, system, component))
 
     def _perform(self, item: Item) -> None:
-        """Carry out a command of the mission; what fails is said."""
+        """Carry out a command of the mission, and report its failure."""
         scale = 1e7 if item.command in LOCATED else 1.0
         params = (item.param1, item.param2, item.param3, item.param4)
         order = commands.Order(item.command, params, item.x / scale, item.y / scale, item.z, item.frame, None)
@@ -444,8 +444,8 @@ def _numbered(frame: bytes, number: int, extra: int) -> bytes:
     return frame[:1] + inside + check.to_bytes(2, "little")
 
 
-# Messages without a target for which there is no acknowledgement and that are not done: that is said in a text, as of
-# all others that name this system, or every one.
+# Messages without a target or an acknowledgement that are not carried out. A text reports them, as it reports all
+# others that name this system or all systems.
 _ORDERS = {
     "LANDING_TARGET", "MANUAL_SETPOINT", "ODOMETRY", "GPS_INPUT", "VISION_POSITION_ESTIMATE", "VISION_SPEED_ESTIMATE",
     "GLOBAL_VISION_POSITION_ESTIMATE", "VICON_POSITION_ESTIMATE", "ATT_POS_MOCAP", "OBSTACLE_DISTANCE",
@@ -454,7 +454,7 @@ _ORDERS = {
     "TRAJECTORY_REPRESENTATION_WAYPOINTS", "TRAJECTORY_REPRESENTATION_BEZIER", "TERRAIN_CHECK",
     "DATA_TRANSMISSION_HANDSHAKE",
 }  # fmt: skip
-# What others tell everybody about themselves.
+# Broadcasts in which others describe themselves.
 _NEWS = {
     "MOUNT_STATUS", "TUNNEL", "V2_EXTENSION", "GIMBAL_DEVICE_ATTITUDE_STATUS", "AUTOPILOT_STATE_FOR_GIMBAL_DEVICE",
     "SUPPORTED_TUNES", "OPEN_DRONE_ID_BASIC_ID", "OPEN_DRONE_ID_LOCATION", "OPEN_DRONE_ID_AUTHENTICATION",

@@ -51,7 +51,7 @@ class Equipment:
         return True
 
     def shoot(self) -> None:
-        """Take a picture and tell where: CAMERA_FEEDBACK, which ArduPilot sends for each."""
+        """Take a picture and report its place: CAMERA_FEEDBACK, which ArduPilot sends for each."""
         a = self._autopilot
         v = a.pilot.look()
         place = a.pilot.ground.place(v.x, v.y, v.z)
@@ -89,7 +89,7 @@ class Equipment:
             pilot.fleet.face([pilot.row], math.nan)
 
     def saw(self, system: int, place: Place) -> None:
-        """Another system told its position."""
+        """Take in the position that another system has reported."""
         if self.roi_system and system == self.roi_system:
             self.roi = self._autopilot.pilot.ground.local(place)
 

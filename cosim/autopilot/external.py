@@ -1,4 +1,4 @@
-"""Vehicles of somebody else: any MAVLink end that is listened to, a real drone or a simulator with its own physics."""
+"""External vehicles: any MAVLink end that is listened to, a real drone or a simulator with its own physics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PERIOD = 1.0  # s between our heartbeats, so that the other side goes on sendin
 
 @dataclass(slots=True)
 class Reading:
-    """What was last heard of one vehicle. NaN and -1: not told yet."""
+    """The last values heard of one vehicle. NaN and -1: not reported yet."""
 
     sysid: int
     heard: float  # s of wall time, last message
@@ -110,7 +110,7 @@ class External:
         return self._socket.fileno()
 
     def poll(self, wall: float) -> None:
-        """Take what came, and tell the other side once a second that somebody listens."""
+        """Read what has arrived, and announce a listener to the other side once a second."""
         for _ in range(_DATAGRAMS):
             peer: tuple[str, int] | None = None
             try:

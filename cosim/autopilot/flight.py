@@ -49,7 +49,7 @@ ABSOLUTE = {
     mavlink.MAV_FRAME_GLOBAL,
     mavlink.MAV_FRAME_GLOBAL_INT,
 }  # heights above the sea; the other frames here: above home
-TERRAIN = {  # heights above the ground: the same where it is flat, else refused, since nobody follows it
+TERRAIN = {  # heights above the ground: the same where it is flat, else refused, since terrain is not followed
     mavlink.MAV_FRAME_GLOBAL_TERRAIN_ALT, mavlink.MAV_FRAME_GLOBAL_TERRAIN_ALT_INT,
 }  # fmt: skip
 _AHEAD = 3  # waypoints that the fleet knows of
@@ -109,7 +109,7 @@ class Mission:
         self._next = 0  # item from which to plan on
         self._jumps: dict[int, int] = {}
         self._speed = 0.0
-        self._returns = False  # whether an item told it to return or land
+        self._returns = False  # whether an item ordered it to return or land
         self._due: list[tuple[float, float, Item]] = []  # s, m, command: of the present leg
         self._last: list[tuple[float, float, Item]] = []  # behind the last leg
 
@@ -191,7 +191,7 @@ class Mission:
         self.pause()
 
     def flies(self, mode: int) -> bool:
-        """Whether the fleet is in `mode` because an item says so."""
+        """Whether the fleet is in `mode` because of an item."""
         if not self._returns or self._pilot.behaviour != "mission":
             return False
         # an item that returns leaves ArduPilot in AUTO, while PX4 changes its mode

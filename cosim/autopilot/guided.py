@@ -40,12 +40,12 @@ class Setpoints:
 
     def __init__(self, pilot: Pilot, start: Vector) -> None:
         self._pilot, self._start = pilot, start
-        self._refused: dict[str, float] = {}  # s, when each reason was told
+        self._refused: dict[str, float] = {}  # s, when each reason was reported
         self._lean = (0.0, 0.0)  # rad, roll and pitch that rates have led to
         self._leant = -math.inf  # s
 
     def take(self, message: Message) -> None:
-        """Do what a SET_POSITION_TARGET or SET_ATTITUDE_TARGET says, or tell why not."""
+        """Carry out a SET_POSITION_TARGET or SET_ATTITUDE_TARGET, or report why not."""
         kind = message.get_type()
         if kind == "SET_ATTITUDE_TARGET":
             reason = self._attitude(message)
@@ -57,7 +57,7 @@ class Setpoints:
             self.refuse(reason)
 
     def refuse(self, reason: str) -> None:
-        """Say that something was not done, the same at most once a second."""
+        """Report that something was not done, the same reason at most once a second."""
         now = self._pilot.fleet.now
         if now - self._refused.get(reason, -math.inf) < 1.0:
             return
@@ -67,7 +67,7 @@ class Setpoints:
         self._pilot.say(4, f"Refused: {reason}"[:50])
 
     def _invalid(self, reason: str) -> str:
-        """A target that says nothing makes an ArduCopter stop."""
+        """Return `reason`, and stop an ArduCopter: it stops at an invalid target."""
         pilot = self._pilot
         if not pilot.persona.px4 and pilot.persona.frame == "copter" and pilot.behaviour == "guided":
             pilot.stop()

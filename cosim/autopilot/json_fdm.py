@@ -1,12 +1,12 @@
 """Our physics under a real ArduPilot: the other side of its `--model JSON:<host>` interface.
 
 ArduPilot, a program of its own, sends the outputs of its motors as a packet and waits for one line of
-text with the vehicle's state; its clock goes on by our time stamps only. So whoever holds the answer
-back stops it: `grant` says up to when it may go on. The packets (libraries/SITL/SIM_JSON): little endian,
+text with the vehicle's state. Its clock advances by our time stamps only, so it stops while the answer
+is withheld: `grant` sets the time up to which it may go on. The packets (libraries/SITL/SIM_JSON): little endian,
 uint16 magic, uint16 rate in Hz, uint32 frame count, then 16 (magic 18458) or 32 (magic 29569) pulses
 in us as uint16. The line begins and ends with a line feed and has no blank before a bracket.
 
-Battery: versions that have a field for it here read it; to all others `cosim.autopilot.side` tells it.
+Battery: versions that have a field for it here read it; to all others `cosim.autopilot.side` sends it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Servos(NamedTuple):
     """One packet of ArduPilot's."""
 
     rate: int  # Hz
-    frame: int  # number; it says how many were sent
+    frame: int  # number; it counts the packets sent
     pulses: tuple[int, ...]  # us, 0: no output
 
 
@@ -245,5 +245,5 @@ class JsonPhysics:
             self._socket.sendto(line, peer)
 
     def close(self) -> None:
-        """Answer nobody any more."""
+        """Stop answering."""
         self._socket.close()

@@ -5,10 +5,10 @@ port, move the vehicle by the motor outputs that come, and answer with its state
 controller make these outputs. A packet is little endian: uint16 magic 18458, uint16 rate in Hz, uint32 number, 16
 pulses in us as uint16. The answer is a line of JSON: `timestamp` (s), `imu.gyro` (rad/s), `imu.accel_body` (m/s^2),
 `position` (m), `velocity` (m/s), and `quaternion` or `attitude` (roll, pitch, yaw in rad); north, east, down, and
-forward, right, down. Its clock is the other program's: time goes on by what it says.
+forward, right, down. The clock is the other program's: time advances by its time stamps.
 
-How strong the other program's motors are, and what its air does, is not told: both follow from the accelerometer.
-Thrust against what was ordered, and what acts across the thrust, which is taken for wind.
+The other program does not report the strength of its motors or its wind. Both follow from the accelerometer: the
+strength from the ratio of thrust to the ordered thrust, the wind from the acceleration across the thrust.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class JsonPilot:
             self.wind[k] += part * (v - against - self.wind[k])
 
     def _land(self, dt: float) -> None:
-        """On the ground is who is told to sink and does not move."""
+        """Mark the vehicle as landed when it is ordered to sink and does not move."""
         fleet, row = self._fleet, self._row
         s = fleet.state[row]
         sinks = s["target_vz"] < -0.05 and abs(float(s["vz"])) < _STILL
@@ -241,7 +241,7 @@ class JsonPilot:
         packet = _PACKET.pack(_MAGIC, self._rate, self._number, *pulses, *[0] * (16 - len(pulses)))
         try:
             self._socket.sendto(packet, self._at)
-        except OSError:  # nobody listens there: it is as if it was lost
+        except OSError:  # nothing listens there: as if the packet was lost
             return
 
     def _receive(self, wait: float) -> Told | None:

@@ -126,7 +126,7 @@ class Endpoint:
             self._drop(client)
 
     def send(self, now: float, wall: float) -> None:
-        """Send what the autopilot has to say at this moment."""
+        """Send the autopilot's messages that are due at this moment."""
         out = self.autopilot.emit(now, wall)
         if not out and not any(self._clients.values()):
             return
@@ -148,7 +148,7 @@ class Endpoint:
             if unsent is not None:
                 unsent += data
         elif self.udp is not None:
-            with suppress(OSError):  # nobody listens yet, or the buffer is full: as on the air
+            with suppress(OSError):  # nothing listens yet, or the buffer is full: as on the air
                 self.udp.sendto(data, link)  # type: ignore[call-overload]  # what is no socket is an address
 
     def _flush(self, client: socket.socket) -> None:
@@ -202,7 +202,7 @@ class Endpoints:
             key.data()
 
     def send(self, now: float, wall: float) -> None:
-        """Send what all autopilots have to say."""
+        """Send the messages of all autopilots that are due."""
         for endpoint in self._all:
             endpoint.send(now, wall)
 
@@ -216,7 +216,7 @@ class Endpoints:
 def _claim(sysid: int, peer: Address) -> socket.socket:
     """Refuse a second vehicle with this system id that sends to the same peer from this machine.
 
-    Clients mix the two up, with errors that do not tell why. The claim is a name in the system's
+    Clients mix the two up, with errors that do not show the cause. The claim is a name in the system's
     abstract socket namespace, which ends with the process, however it ends.
     """
     made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -1,12 +1,12 @@
 """The orders of a vehicle of the fleet, carried out by a real ArduPilot over MAVLink, in GUIDED.
 
-Whoever orders (missions, engagements) writes into the vehicle's row, as for our own autopilot: mode, target, mission.
-Here an ArduPilot that moves the vehicle elsewhere is told to do it: GUIDED, arm, NAV_TAKEOFF, DO_CHANGE_SPEED,
-SET_POSITION_TARGET_GLOBAL_INT, RTL, LAND, and HOLD of rovers. What has no effect is sent again. Steps are reached when
-the vehicle of the physics is there. All times are simulated.
+Missions and engagements write their orders into the vehicle's row, as for our own autopilot: mode, target, mission.
+An ArduPilot that moves the vehicle elsewhere gets them as commands: GUIDED, arm, NAV_TAKEOFF, DO_CHANGE_SPEED,
+SET_POSITION_TARGET_GLOBAL_INT, RTL, LAND, and HOLD of rovers. Commands without effect are sent again. A step is
+reached when the vehicle of the physics is there. All times are simulated.
 
-A mode that nobody here has asked for is somebody else's, by radio control or from a ground station: orders wait until
-the vehicle is in GUIDED again, or end with its disarming. RTL and LAND at the charge of a fail-safe are that one's.
+A mode that was not requested here comes from radio control or a ground station: orders wait until the vehicle is in
+GUIDED again, or end with its disarming. RTL and LAND at the charge of a fail-safe come from that fail-safe.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ class MavlinkPilot:
         self._events: list[tuple[float, str, str]] = []
         self.armed = False  # whether ArduPilot is
         self._active = False  # under orders
-        self._flown = False  # whether it has left the ground, or driven, since it was told to arm
-        self._since = 0.0  # s, it is being armed, or told to take off, since then
+        self._flown = False  # whether it has left the ground, or driven, since it was ordered to arm
+        self._since = 0.0  # s, since when it is being armed, or ordered to take off
         self._left = math.inf  # s, it left the ground
         self._shown = (int(MANUAL), 0)  # mode and armed, as the row had them last
-        self._kept: Any = None  # the orders that wait while somebody else flies
+        self._kept: Any = None  # the orders that wait while another system flies
         self._mode: int | None = None
         self._asked: dict[int, float] = {}  # s, when each mode was asked for last
         self._sent: dict[int, tuple[float, tuple[float, ...]]] = {}  # s and parameters with which each command was sent
@@ -96,12 +96,12 @@ class MavlinkPilot:
 
     @property
     def unready(self) -> bool:
-        """Whether it is told to arm, and has not."""
+        """Whether it is ordered to arm, and has not."""
         return self._active and not self.armed
 
     @property
     def active(self) -> bool:
-        """Whether it is under orders, be it that somebody else flies now."""
+        """Whether it is under orders, even while another system flies it."""
         return self._active
 
     @property
@@ -166,12 +166,12 @@ class MavlinkPilot:
         self._charge = float(s["charge"])
 
     def news(self) -> list[tuple[float, str, str]]:
-        """What has happened since the last call: when (s), which it is, what to tell people."""
+        """The events since the last call: when (s), which one, a text for people."""
         found, self._events = self._events, []
         return found
 
     def part(self) -> None:
-        """ArduPilot is away: the vehicle is flown here, as its row says, also while somebody else had it."""
+        """Take over from an absent ArduPilot: the vehicle is flown here by its row, even if another system had it."""
         if self._kept is not None:
             self._give_back()
 
@@ -191,12 +191,12 @@ class MavlinkPilot:
         if home:
             self._kept, self._flown, self.armed, self._failsafe = None, False, False, int(NONE)
             if ordered and (s["mode"] != MISSION or s["done"]):
-                self._end()  # what it was told is of no use from here; a mission goes on
+                self._end()  # its orders are of no use from here; a mission goes on
                 return
         if ordered and not self._active:
             self._begin(now)
 
-    # -- what it is told ---------------------------------------------------------------------------
+    # -- its orders --------------------------------------------------------------------------------
 
     def _begin(self, now: float) -> None:
         self._active, self._since = True, now
@@ -231,7 +231,7 @@ class MavlinkPilot:
         return math.hypot(x - self._state["x"], y - self._state["y"])
 
     def _overdue(self, now: float, reason: str) -> None:
-        """Give up what has not come about for too long."""
+        """Give up arming or takeoff after the time limit."""
         if now - self._since < self._limit or self._flown:
             return
         what = "does not take off" if self.armed else "could not be armed"
@@ -379,7 +379,7 @@ class MavlinkPilot:
             self._side.steer(now, velocity)
 
     def _may_steer(self, now: float, target: tuple[float, ...]) -> bool:
-        """Whether it is time to tell the target; the mode and the speed that belong to it go before."""
+        """Whether it is time to send the target; its mode and its speed are sent first."""
         if self._side.mode != self._guided:
             self._target = ()
             self._ask(now, "GUIDED")

@@ -146,7 +146,7 @@ class Missions:
             self._begin(message, link, first, last, partial=True)
 
     def _busy(self, message: Message, link: Hashable) -> bool:
-        """Whether somebody else is uploading."""
+        """Whether another sender is uploading."""
         u, sender = self._upload, (message.get_srcSystem(), message.get_srcComponent())
         return u is not None and (u.link, u.system, u.component) != (link, *sender)
 
@@ -162,7 +162,7 @@ class Missions:
             self._guided(message, link)
             return
         upload, px4 = self._upload, self._autopilot.pilot.persona.px4
-        if upload is None or upload.kind != message.mission_type:  # nobody asked for it
+        if upload is None or upload.kind != message.mission_type:  # not requested
             again = px4 and self._stored == (link, message.mission_type, message.seq)  # the acknowledgement was lost
             self._answer(message, link, _ACCEPTED if again else _ERROR, message.mission_type)
             return
@@ -246,7 +246,7 @@ class Missions:
         if kinds[0] not in (MISSION, FENCE, RALLY):
             self._answer(message, link, mavlink.MAV_MISSION_UNSUPPORTED, message.mission_type)
             return
-        # ArduPilot keeps a mission that it flies, and what somebody is uploading
+        # ArduPilot keeps a mission that it flies, and one that is being uploaded
         flying = not px4 and kinds[0] == MISSION and self._autopilot.pilot.mission.state == ACTIVE
         if flying or (self._upload is not None and self._upload.kind in kinds):
             self._answer(message, link, _ERROR, message.mission_type)

@@ -3,7 +3,7 @@
     python -m cosim.autopilot.node [OPTIONS OF THE AUTOPILOT]
 
 The agent is the vehicle's companion computer: it makes tasks of the scenario and sends them to other nodes. The
-autopilot is a process of its own that knows nothing of it; whoever works for the agent has a lower priority. Without
+autopilot is a process of its own, independent of it; processes that work for the agent have a lower priority. Without
 an agent this process becomes the autopilot.
 """
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-# What a mode makes the vehicle do. `hold` stands for the modes that a pilot flies by hand, too: sticks
-# are centred, as no radio control is emulated.
+# The vehicle's behaviour in a mode. `hold` also stands for manually flown modes: sticks are centred, as
+# no radio control is emulated.
 Behaviour = Literal["hold", "guided", "take-off", "mission", "return", "land", "follow", "circle"]
 
 

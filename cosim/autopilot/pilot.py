@@ -20,8 +20,8 @@ _FIELDS = tuple(layout.STATE.names or ())
 View: Any = namedtuple("View", _FIELDS)  # type: ignore[misc]  # mypy wants the names spelt out
 NOTICE, WARNING, CRITICAL, INFO = 5, 4, 2, 6  # MAV_SEVERITY
 
-# What the fleet may be doing while the autopilot does what its mode says; else the fleet was told by
-# somebody else, or by a fail-safe.
+# Modes of the fleet that fit the autopilot's behaviour. Any other mode was ordered from elsewhere, or by
+# a fail-safe.
 _FITTING: dict[Behaviour, frozenset[int]] = {
     "hold": frozenset({layout.HOLD, layout.MANUAL, layout.VELOCITY, layout.ATTITUDE}),  # the latter by sticks
     "guided": frozenset(
@@ -79,7 +79,7 @@ class Pilot:
         self.rally: list[Place] = []
         self.changed = True  # whether mode or arming changed since this was last set to False
         self._rise = math.nan  # m above home, PX4's take-off ordered before arming
-        self._setpoint = -math.inf  # s, when OFFBOARD was last told where to go
+        self._setpoint = -math.inf  # s, when OFFBOARD last got a setpoint
         self.safe = False  # whether the safety switch keeps the motors off
         self._paused: tuple[float, float, float] | None = None  # m, where it goes on to in a guided mode
         self._station = -math.inf  # s, when the ground station was last heard
@@ -259,7 +259,7 @@ class Pilot:
         return None
 
     def setpoint(self) -> None:
-        """A client tells where to go, now: PX4 stays in OFFBOARD only while one does."""
+        """Note that a client sends a setpoint now: PX4 stays in OFFBOARD only while one does."""
         self._setpoint = self.fleet.now
 
     def go(
@@ -402,7 +402,7 @@ class Pilot:
             self.say(WARNING, "GCS Failsafe Cleared")
 
     def _watch_station(self, v: Any) -> None:  # noqa: ANN401
-        """What FS_GCS_ENABLE says when the ground station has not been heard for FS_GCS_TIMEOUT."""
+        """Act by FS_GCS_ENABLE when the ground station has not been heard for FS_GCS_TIMEOUT."""
         action = int(self.parameters.get("NAV_DLL_ACT" if self.persona.px4 else "FS_GCS_ENABLE"))
         patience = self.parameters.get("COM_DL_LOSS_T" if self.persona.px4 else "FS_GCS_TIMEOUT", 5.0)
         if action <= 0 or self._lost_station or not self.fleet.now - self._station > patience:
@@ -489,7 +489,7 @@ class Pilot:
                 continue
             since = self._weak[level] = min(self._weak[level], self.fleet.now)
             if since > 0.0 and self.fleet.now - since >= self.parameters["BATT_LOW_TIMER"]:
-                self._weak[level] = -1.0  # told once
+                self._weak[level] = -1.0  # reported once
                 self.say(severity, f"Battery 1 is {'low' if level == 'LOW' else 'critical'} {v.voltage:.2f}V")
                 action = int(self.parameters[f"BATT_FS_{level}_ACT"])
                 if action in (1, 2) and self.behaviour != "land":

@@ -71,7 +71,7 @@ def _vehicle(options: argparse.Namespace) -> Copter | Rover:
 
 
 def fly(options: argparse.Namespace) -> int:
-    """Do what the command line says."""
+    """Run the program with the options of the command line."""
     for name, low in (("vehicles", 1), ("speedup", 1e-3), ("tick", 1e-4)):
         if getattr(options, name) < low:
             raise ScenarioError(Problem(f"{getattr(options, name)} is too small", f"--{name}", hint=f"at least {low}"))

@@ -2,14 +2,14 @@
 
 The run holds the *hub*, with a row of state for every vehicle. A *member*, one per vehicle, dials it and
 gets the airframe, the state and the mission. At each step the hub grants time; members fly until then and
-answer with their state. The hub keeps what they say, so that whoever flies on in the place of a member that
-has died starts from where it was, and a member that comes back goes on from where the vehicle is now.
+answer with their state. The hub keeps these states: a replacement for a dead member starts from where it
+was, and a member that comes back goes on from where the vehicle is now.
 
 Rows refer to the vehicle's own mission: their `first_item` is 0.
 
-First a member says hello, and again whenever it was told `again`. When a grant has a row, it starts from that
-instead of where it is. A done has no items while its mission is the same. A member that has nothing else to say is
-alive once a second. The end is said by either side, and answered by the member.
+A member first sends hello, and repeats it after every `again`. When a grant has a row, the member starts from that
+instead of from where it is. A done has no items while the mission is the same. A member that has nothing else to send
+sends alive once a second. Either side may send bye, and the member answers it.
 
 With a *lock* both ends prove their keys (ZeroMQ CURVE), and a member may only be the node whose key it has.
 """
@@ -42,7 +42,7 @@ LARGEST = 1 << 20  # B of a message, without the terrain
 MOST_ITEMS = 4096  # of a mission
 SILENCE = 5.0  # s without a word after which the other side counts as gone
 ALIVE = 1.0  # s between signs of life
-PATIENCE = 3.0  # s for an answer before it says hello again
+PATIENCE = 3.0  # s for an answer before it sends hello again
 FAREWELL = 0.5  # s for the members to answer that they have heard of the end
 LAYOUT = hashlib.sha256(repr((AIRFRAME.descr, STATE.descr, ITEM.descr)).encode()).hexdigest()[:16]
 Flown = tuple[bytes, bytes]  # (1,) STATE, (n,) ITEM
@@ -85,7 +85,7 @@ Heard = tuple[float, float, float, float, float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """Lets in only whoever has a key of `folder`. `named` says how the key of a node is called."""
+    """Admits only holders of a key of `folder`. `named` gives the name of a node's key."""
 
     folder: Path
     named: Callable[[str], str]
@@ -164,9 +164,9 @@ class Hub:
     def advance(
         self, rows: Mapping[str, Flown], until: float, winds: Mapping[str, Sequence[float]], timeout: float
     ) -> dict[str, Done]:
-        """Let the members fly until `until` s from the states `rows`; what they did.
+        """Let the members fly until `until` s from the states `rows`; return what they did.
 
-        A member that has not answered within `timeout` s counts as gone until it says hello again.
+        A member that has not answered within `timeout` s counts as gone until it sends hello again.
         """
         self._rows, self._number = dict(rows), self._number + 1
         for name, peer in list(self._peers.items()):
@@ -197,7 +197,7 @@ class Hub:
                 self._drop(name)
 
     def close(self) -> None:
-        """Tell the members that the run is over; may be called twice."""
+        """Send bye to the members, since the run is over; may be called twice."""
         self._over = True
         if self._door is not None:
             for peer in self._peers.values():
@@ -281,7 +281,7 @@ class VehicleSession:
         self._socket = bounded(zmq.Context.instance(), zmq.DEALER, LARGEST + 8 * MOST_CELLS, key=key)
         self._socket.linger = 200
         self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
-        self._socket.setsockopt(zmq.IMMEDIATE, 1)  # what nobody hears is not said later
+        self._socket.setsockopt(zmq.IMMEDIATE, 1)  # without a peer, messages are dropped instead of queued
         dial(self._socket, address)
         self.welcome = False
         self._heard = self._said = -math.inf
@@ -326,7 +326,7 @@ class VehicleSession:
         self._say("done", {"row": what.row, "items": what.items, "heard": heard, "said": said}, number)
 
     def close(self) -> None:
-        """Say goodbye; may be called twice."""
+        """Send bye; may be called twice."""
         if not self._socket.closed:
             self._say("bye")
             self._socket.close()
@@ -335,7 +335,7 @@ class VehicleSession:
         self._said = self._clock()
         try:
             self._socket.send(FROM_MEMBER.pack(kind, body, number=number), zmq.NOBLOCK)
-        except zmq.Again:  # nobody there yet
+        except zmq.Again:  # no peer yet
             self.welcome, self._said = False, self._clock() - PATIENCE + ALIVE / 4
 
 
@@ -347,7 +347,7 @@ def _told(terrain: Terrain | None) -> Body:
 
 
 def ground(welcome: Mapping[str, Any]) -> Terrain | None:
-    """The terrain that a welcome tells of; None: the ground is flat. Raises `ProtocolError`."""
+    """The terrain in a welcome; None: the ground is flat. Raises `ProtocolError`."""
     heights, columns = np.frombuffer(welcome["heights"]), welcome["columns"]
     if not len(heights):
         return None

@@ -1,10 +1,10 @@
-"""What a real ArduPilot on our physics is told besides, by MAVLink: battery, limits, and what its vehicle is to do.
+"""The MAVLink channel to a real ArduPilot on our physics: battery, limits, and the orders for its vehicle.
 
 The JSON interface of many versions has no field for the battery. In software in the loop the voltage is a parameter,
-and the current is what the analog monitor makes of a pin at 0 V: (0 - BATT_AMP_OFFSET) BATT_AMP_PERVLT. So the pack of
-the vehicle is shown by PARAM_SET, and its fail-safes act on it as on a real one. A version that reads the current of
-our lines, too, shows twice as much: then the offset goes, and what it has counted is set right. Its mode is heard,
-whether it is armed, and what it answers; it hears us as its ground station (SYSID_MYGCS), once a simulated second.
+and the current is what the analog monitor makes of a pin at 0 V: (0 - BATT_AMP_OFFSET) BATT_AMP_PERVLT. So PARAM_SET
+shows the vehicle's pack, and its fail-safes act on it as on a real one. A version that also reads the current of our
+lines shows twice as much: then the offset is removed, and its count is corrected. We read its mode, whether it is
+armed, and its answers; it hears us as its ground station (SYSID_MYGCS), once a simulated second.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ACCEPTED = mavlink.MAV_RESULT_ACCEPTED
 
 
 def settings(driven: Driven) -> dict[str, float]:
-    """Parameters that are told once: the pack, its thresholds, the vehicle's limits."""
+    """Parameters that are sent once: the pack, its thresholds, the vehicle's limits."""
     a = driven.frame
     capacity = float(a["capacity"]) / 3.6
     told = {
@@ -92,7 +92,7 @@ class SideChannel:
         self.hears = False  # whether it reads the battery of our lines itself
         self._decoder = mavlink.MAVLink(None)
         self._decoder.robust_parsing = True
-        self._currents = (0.0, 0.0)  # A, told last and before
+        self._currents = (0.0, 0.0)  # A, sent last and before
         self._doubled = 0  # times in a row that it showed twice as much
 
     @property
@@ -186,7 +186,7 @@ class SideChannel:
             self.close()
 
     def _listen(self, driven: Driven) -> None:
-        """Read what ArduPilot says: its mode, and the current that it shows."""
+        """Read what ArduPilot sends: its mode, and the current that it shows."""
         try:
             while self._socket is not None and (data := self._socket.recv(65536)) is not None:
                 if not data:

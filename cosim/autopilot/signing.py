@@ -22,7 +22,7 @@ class Parser(mavlink.MAVLink):  # type: ignore[misc]  # pymavlink has no types h
         self.robust_parsing = True
 
     def check_signature(self, msgbuf: bytearray, srcSystem: int, srcComponent: int) -> bool:  # noqa: N803 - pymavlink's
-        """As pymavlink does; but a frame with a wrong signature tells nothing about the time of its stream."""
+        """Check as pymavlink does, but a frame with a wrong signature does not change the time of its stream."""
         known = dict(self.signing.stream_timestamps)
         if super().check_signature(msgbuf, srcSystem, srcComponent):
             return True
@@ -31,14 +31,14 @@ class Parser(mavlink.MAVLink):  # type: ignore[misc]  # pymavlink has no types h
 
 
 class SigningKey:
-    """The key of one vehicle, which all its links share; None as long as nobody has set one."""
+    """The key of one vehicle, which all its links share; None until one is set."""
 
     def __init__(self) -> None:
         self.secret: bytes | None = None
         self.begin = 0  # 10 us since 2015, of the first frame
 
     def set(self, message: Message) -> None:
-        """Take what a SETUP_SIGNING says."""
+        """Take the key and the time from a SETUP_SIGNING."""
         secret = bytes(message.secret_key)
         self.begin = int(message.initial_timestamp)
         self.secret = secret if any(secret) or self.begin else None

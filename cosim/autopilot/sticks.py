@@ -20,14 +20,14 @@ _SPEED = 12.5  # m/s, LOIT_SPEED
 
 
 class Sticks:
-    """The sticks of one vehicle, in us by channel; NaN: nobody moves this one."""
+    """The sticks of one vehicle, in us by channel; NaN: this one is not moved."""
 
     def __init__(self, pilot: Pilot) -> None:
         self._pilot = pilot
         self.pulses = [math.nan] * 18
         self._heard = -math.inf  # s
         self._moving = False
-        self._told = ""  # mode in which sticks were said to have no effect
+        self._told = ""  # mode in which sticks were reported to have no effect
         self._low = False
         self._last = pilot.fleet.now
 

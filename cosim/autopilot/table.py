@@ -55,10 +55,10 @@ def plan(
 ) -> list[VehicleSlot]:
     """Give vehicles (name, persona, frame) system ids and TCP ports.
 
-    Those in `named` have the ids that stand there, the others the next from `first` on that are neither
+    Vehicles in `named` have the ids given there, the others the next from `first` on that are neither
     theirs nor in `taken`.
 
-    All send to the same UDP peers, as ground stations tell vehicles apart by system id. TCP ports
+    All send to the same UDP peers, as ground stations distinguish vehicles by system id. TCP ports
     are `tcp`, then 10 more each.
     """
     named = named or {}

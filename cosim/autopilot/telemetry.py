@@ -1,4 +1,4 @@
-"""The messages that tell how the vehicle is, each built from its state."""
+"""The messages that report the vehicle's state, each built from it."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _global_position_int(a: Autopilot) -> Message | None:
 def _mission_current(a: Autopilot) -> Message:
     m = a.pilot.mission
     total = len(m.items)
-    # seq stays below the count when the mission is complete: the state tells that
+    # seq stays below the count when the mission is complete: the state shows that
     return mavlink.MAVLink_mission_current_message(min(m.current, max(total - 1, 0)), total, m.state, 1)
 
 

@@ -18,9 +18,10 @@ BEAT_LOST = 30_000  # ms without one after which the connection counts as lost
 
 
 class Channel:
-    """One end of a connection, whose `socket` is yet to be bound or dialled: `says` goes out, `hears` may come in.
+    """One end of a connection: sends messages of `says`, receives those of `hears`.
 
-    Columns are handed to the socket without a copy: they must not change before the far end has answered.
+    Its `socket` is yet to be bound or dialled. Columns are handed to the socket without a copy: they must
+    not change before the far end has answered.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""The data contract, held to at every tick: what an adapter publishes is looked at before anyone reads it.
+"""Enforce the data contract at every tick: check what an adapter publishes before any reader gets it.
 
-Looked at are the frames' signals, times and shapes, the range and uniqueness of their slots, every
+The checks cover the frames' signals, times and shapes, the range and uniqueness of their slots, every
 value against the bounds of its column, and the slot tables of fleets with their generations. The loops
-over rows are compiled. What they find suspicious is judged again by the plain functions of
-`cosim.contract.frame`, which also give the words.
+over rows are compiled. The plain functions of `cosim.contract.frame` check suspicious frames again and
+word the errors.
 """
 
 from __future__ import annotations

@@ -60,10 +60,10 @@ class Listener:
     def serve(
         self, service: AdapterService, *, once: bool = False, leaving: Callable[[], bool] = lambda: False
     ) -> None:
-        """Answer until told to end; with `once`, until the first run has closed its adapter or is gone.
+        """Answer until asked to end; with `once`, until the first run has closed its adapter or is gone.
 
-        `leaving` tells of an exit that was asked for and then swallowed, for example by an import that
-        was going on; it is asked at least once a second.
+        `leaving` reports an exit that was requested and then swallowed, for example by an import in
+        progress; it is called at least once a second.
         """
         while not leaving():
             ready = dict(self._poller.poll(1_000))

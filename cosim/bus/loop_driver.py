@@ -7,7 +7,7 @@ from cosim.bus.runtime import Runtime
 
 
 def drive(runtime: Runtime, pacer: Pacer) -> None:
-    """Run every tick of the plan, or until the runtime is told to stop."""
+    """Run every tick of the plan, or until the runtime is asked to stop."""
     for tick in range(runtime.ticks_done, runtime.plan.ticks + 1):
         if runtime.stopping:
             return

@@ -1,7 +1,7 @@
-"""What a run and the workers of its adapters say to each other: one question, one answer, told apart by their number.
+"""Messages between a run and the workers of its adapters: one answer per question, matched by number.
 
-`start` carries the adapter's configuration and context, a step's `inputs` and the `result` of a step what
-`cosim.talk.columns` encodes; whoever takes them checks them.
+`start` carries the adapter's configuration and context. A step's `inputs` and the `result` of a step carry
+what `cosim.talk.columns` encodes. The receiver checks them.
 """
 
 from __future__ import annotations

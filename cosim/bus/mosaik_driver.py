@@ -8,11 +8,11 @@ step that grows with the square of their number. Towards other mosaik simulators
 - the model `Node(node=ID)`, one entity per selected node, with an attribute `signal.column` per
   value, for simulators that want scalars in the classical way.
 
-As long as no other simulator is connected nobody can look in between, so one mosaik step covers a
-whole stretch of ticks. With another one connected every tick is a mosaik step.
+As long as no other simulator is connected, nothing observes the state between ticks, so one mosaik
+step covers a whole stretch of ticks. With another one connected, every tick is a mosaik step.
 
-mosaik returns normally when a remote simulator has failed, and paces early; so after a run every
-simulator's progress is compared with the end, and pacing is our own pacer's.
+mosaik returns normally when a remote simulator has failed, and paces early. Therefore every
+simulator's progress is compared with the end after a run, and our own pacer does the pacing.
 """
 
 from __future__ import annotations
@@ -125,11 +125,11 @@ class HubSimulator(mosaik_api_v3.Simulator):
 
 
 def drive(runtime: Runtime, pacer: Pacer, *, connect: Connect | None = None, stretch: int = STRETCH) -> None:
-    """Run every tick of the plan under a mosaik world, or until the runtime is told to stop.
+    """Run every tick of the plan under a mosaik world, or until the runtime is asked to stop.
 
     `connect(world, hub)` may start further mosaik simulators in the world and connect them with the
     entities of `hub` (mosaik's model factory of `HubSimulator`). Raises `RunError` when one of them
-    did not get to the end of the run, which mosaik itself keeps silent about.
+    did not reach the end of the run, which mosaik itself does not report.
     """
     hub = HubSimulator(runtime, pacer, 1 if connect is not None else stretch)
     until = runtime.plan.ticks + 1

@@ -25,7 +25,7 @@ from cosim.scenario.plan.plan import Lag
 log = logging.getLogger("cosim.pacer")
 
 _LONGEST_SLEEP = 0.2  # s; so that a request to stop is noticed
-_PAUSED_SLEEP = 0.05  # s; so that a run goes on at once when it is told to
+_PAUSED_SLEEP = 0.05  # s; so that a run goes on at once when it is resumed
 _COARSE = 0.0015  # s; the last stretch is spent in short sleeps, which wake up more exactly
 
 
@@ -45,10 +45,10 @@ class LagRecord:
 
 
 class Pacer:
-    """Holds a run to `factor` simulated seconds per wall second; factor 0 never waits.
+    """Paces a run at `factor` simulated seconds per wall second; factor 0 never waits.
 
-    `controlled` says that somebody may pause it or change the factor. `idle` is called between the
-    sleeps of a wait, so that a run that stands still can still be shown.
+    `controlled`: the run may be paused, or its factor changed. `idle` is called between the
+    sleeps of a wait, so that a paused or waiting run can still be shown.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """An adapter that runs in another process, used like any other adapter.
 
 `RemoteAdapter` starts a worker process of its own, or connects to a worker that runs elsewhere, and
-passes every call on: one round trip per step, with the inputs there and the frames back. Every wait
-has a limit, and when it expires the error says who waited for whom, for how long, and in which
-state the far end is. Exceptions of the far end come back with their traceback. Closing always ends
+passes every call on: one round trip per step, with the inputs out and the frames back. Every wait
+has a limit. When it expires, the error names both ends, the time waited and the state of the far
+end. Exceptions of the far end come back with their traceback. Closing always ends
 a process that was started here, with everything that it started itself.
 """
 
@@ -170,7 +170,7 @@ class RemoteAdapter:
         except RefusedError as error:
             self._refused(error)
         except LostError:
-            pass  # whoever waits for the answer says how the far end ended
+            pass  # the caller that waits for the answer reports how the far end ended
 
     def _result(self, verb: str, limit: float | None = None) -> tuple[object, Buffers]:
         """What the far end answered to the oldest question, which was `verb`."""

@@ -64,8 +64,8 @@ class Runtime:
         self.observers = list(observers)
         self.stopping = ""  # why the run is to end after the present tick, "" to go on
         self.ticks_done = 0
-        self.summaries: dict[str, Summary] = {}  # by adapter, of those that have said something at the end
-        self.on_event: Callable[[Event], None] = _ignore  # told of every injected event that is due
+        self.summaries: dict[str, Summary] = {}  # by adapter, of those that returned one at the end
+        self.on_event: Callable[[Event], None] = _ignore  # called with every injected event that is due
         self._asked: deque[tuple[Event, float]] = deque()  # injected, not scheduled yet: event, s until it is undone
         self._waiting: list[Event] = []  # scheduled, not due yet
         self._injected: list[Event] = []  # due, in that order; every station knows how far it has got
@@ -134,10 +134,10 @@ class Runtime:
         self.ticks_done = tick + 1
 
     def finish(self) -> dict[str, Summary]:
-        """Tell every adapter that the run has come to its end; their summaries by name.
+        """Finish every adapter at the end of the run; their summaries by name.
 
-        One that fails keeps the others from nothing: the first failure is raised when all have been
-        told, and `summaries` holds what the others said.
+        One that fails does not keep the others from finishing: the first failure is raised after all have
+        been called, and `summaries` holds the summaries of the others.
         """
         failures = []
         for station in self._stations:
@@ -350,11 +350,11 @@ class Runtime:
 
 
 def _ignore(_event: Event) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 def _summary(adapter: Adapter) -> Summary:
-    """What `adapter` says at the end, as JSON values."""
+    """The summary that `adapter` returns at the end, as JSON values."""
     try:
         told = json_value(adapter.finish())
     except ProtocolError as error:

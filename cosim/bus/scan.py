@@ -60,7 +60,7 @@ def _plain_array(array: int, array_type: int, dtype: int) -> bool:
 
 @part
 def _constant(array: int, bytes_type: int) -> bool:
-    """Whether the array lies in a `bytes` object, so that nobody can ever change its values."""
+    """Whether the array lies in a `bytes` object, so that its values can never change."""
     if _halves(array + _FLAGS, 1)[0] & _WRITEABLE != 0:
         return False
     base = _word(array + _BASE)
@@ -175,11 +175,11 @@ def _allowed(data: int, rows: int, kind: int, low: int, high: int, least: float,
 
 @entry()
 def sound(slot: int, columns: int, rules_at: int, rows_of_rules: int, mark_at: int) -> bool:
-    """Whether nothing is suspicious in the array `slot` and the tuple of arrays `columns`, given by their ids.
+    """Whether the array `slot` and the tuple of arrays `columns`, given by their ids, hold nothing suspicious.
 
     `rules_at` is the address of `Rules` with that many rows, `mark_at` that of (capacity + 1,) int64 (see
-    `sound_slots`). An array that nobody can change is not read again as long as it stays the same one; the
-    caller keeps what was good last alive, and clears `CONSTANT` when the answer is no.
+    `sound_slots`). An array that cannot change is not read again as long as it stays the same one; the
+    caller keeps the last arrays that were good alive, and clears `CONSTANT` when the answer is no.
     """
     rules, bounds = _words(rules_at, rows_of_rules * WIDTH), _float64(rules_at, rows_of_rules * WIDTH)
     array_type, bytes_type, capacity = rules[0], rules[1], rules[2]

@@ -1,6 +1,6 @@
 """The far end of a `RemoteAdapter`: answers hello, start, step, finish and close for one adapter.
 
-One run is served at a time; another one that asks meanwhile is told so. When the connection of
+One run is served at a time; another one that asks meanwhile gets an error. When the connection of
 the run is lost, its adapter is closed.
 """
 
@@ -58,8 +58,8 @@ class AdapterService:
     """Answers the messages of a run, wherever they come from, for an adapter of kind `use`.
 
     `root` replaces the folder of the scenario when that is elsewhere on this machine. `fixed` are values of the
-    adapter's configuration that hold whatever the run says. Who is not `trusted` may only read files in `root`, and
-    say nothing that reaches beyond it (`cosim.contract.trust`): commands, code and addresses must be among the fixed.
+    adapter's configuration that override those of the run. A run that is not `trusted` may only read files in `root`
+    and set nothing that reaches beyond it (`cosim.contract.trust`): commands, code and addresses must be in `fixed`.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class AdapterService:
             send("done", head.number, {"result": result, "cpu": cpu_seconds()}, arrays)
         except LostError:
             raise
-        except Exception as error:  # the boundary of this process: whatever went wrong is told to the run
+        except Exception as error:  # the boundary of this process: every failure is reported to the run
             log.exception("%s failed", head.kind if head else "a message")
             send("failed", head.number if head else 0, failure(error), ())
         return had_session and self.session is None
@@ -91,7 +91,7 @@ class AdapterService:
         log.warning("the connection to the run was lost; closing adapter '%s'", self.session.name)
         try:
             self._end()
-        except Exception:  # nobody is left to be told; the next run must not suffer
+        except Exception:  # no run is left to report it to; the next one must not suffer
             log.exception("closing the adapter failed")
 
     def close(self) -> None:
@@ -199,7 +199,7 @@ def cpu_seconds() -> float:
 
 
 def failure(error: Exception) -> dict[str, Any]:
-    """What the run is told about `error`."""
+    """The report of `error` for the run."""
     family = "adapter"
     if isinstance(error, SetupError):
         family = "setup"

@@ -22,7 +22,7 @@ Note = Callable[[float, str, str, str], None]  # time, kind, node, detail
 
 
 class Steering:
-    """Carries commands out, from any thread; `interactive` tells whether one changed what happens."""
+    """Carries out commands from any thread; `interactive` is true once one of them has changed the run."""
 
     def __init__(self, runtime: Runtime, pacer: Pacer, note: Note) -> None:
         self.interactive = False

@@ -1,15 +1,16 @@
 """Run an adapter in this process for a run in another one.
 
-A run starts its own workers. A worker on another machine, or in a container, is started by hand:
+A run starts its own workers. Start a worker on another machine, or in a container, manually:
 
     python -m cosim.bus.worker --adapter sumo --bind tcp://127.0.0.1:5555
 
-prints its address as one line and serves one run after another (`--once`: only one). The scenario
+It prints its address as one line and serves one run after another (`--once`: only one). The scenario
 names that address as the adapter's `connect`.
 
-Whoever reaches a worker has it work. An address that other machines can reach needs a folder of keys (`--keys`, made by
-`cosim live-key`): the connection is encrypted then, and runs prove one of them (the adapter's `key`). What a run may
-not say is given here: files are read below `--root` only, and commands, code and addresses come from `--set`:
+A worker serves any run that reaches it. An address that other machines can reach needs a folder of keys (`--keys`,
+made by `cosim live-key`): the connection is then encrypted, and runs must prove one of the keys (the adapter's `key`).
+Settings that a run may not make are given here: files are read below `--root` only, and commands, code and addresses
+come from `--set`:
 
     python -m cosim.bus.worker --adapter mosaik --bind tcp://0.0.0.0:5555 --keys keys \\
         --set simulator.command="java -jar plant.jar %(addr)s"
@@ -39,7 +40,7 @@ PATIENCE = 2.0  # s between SIGTERM and SIGKILL when the run has vanished
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve as the arguments say; returns the exit code."""
+    """Serve as set by the arguments; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m cosim.bus.worker", description="run an adapter for a run elsewhere"
     )

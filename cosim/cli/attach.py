@@ -180,7 +180,7 @@ def _shaper(name: str, within: tuple[ipaddress.IPv4Network, ...], server: str) -
 
 
 def _possible(name: str, within: tuple[ipaddress.IPv4Network, ...], server: str) -> dict[str, object]:
-    """What --dry-run tells of shaping."""
+    """The report of --dry-run about shaping."""
     from cosim.contract.errors import SetupError
 
     try:

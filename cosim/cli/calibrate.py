@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _EVERY = 2.0  # s between two lines of progress
 _ROUNDING = 1e-9  # of a range: a gap that is none
-_TELLING = 20  # runs from which their pace says how long the rest will take; the first ones compile
+_TELLING = 20  # runs after which their pace gives the time left; the first ones compile
 
 
 def calibrate(
@@ -293,7 +293,7 @@ def _coverage(
 
 
 class _Shown:
-    """Tells how a search goes: now and then a line with the time left."""
+    """Reports the progress of a search: now and then a line with the time left."""
 
     def __init__(self, name: str, say: Callable[[str], None]) -> None:
         from cosim.report.text import shorten
@@ -312,7 +312,7 @@ class _Shown:
 
 
 def lines(found: Calibration) -> list[str]:
-    """The answer as text: the gaps before and after, the values with intervals, and what is to be said."""
+    """The answer as text: the gaps before and after, the values with intervals, figures, assumptions and warnings."""
     method = "no search" if found.method == "none" else found.method
     text = [f"{found.problem}: {method}, {found.runs:,} runs, {_words(found.cpu_seconds)} of CPU, {found.stopped}"]
     for name, judgement in (("fit", found.fit), ("held back", found.held_back)):

@@ -89,7 +89,7 @@ def _has_folder() -> bool:
 
 @contextmanager
 def errors(as_json: bool = False) -> Iterator[None]:
-    """Turn the errors of the library into a message and the exit code that tells who acts."""
+    """Turn the errors of the library into a message and the exit code that shows who must act."""
     try:
         yield
     except CosimError as error:

@@ -20,18 +20,18 @@ from cosim.testbed.launch.contained import ended_by_signals, outcome
 from cosim.testbed.launch.deployment import Deployment
 from cosim.testbed.launch.sources import brings_sources
 
-# Status, folder, report, error and figures, as `cosim run --json` prints them; besides `text` for people, and whether
-# they were `told` the error.
+# Status, folder, report, error and figures, as `cosim run --json` prints them; also `text` for people, and `told`:
+# whether the error was shown to them.
 Ended = dict[str, Any]
-_LAST_WORDS = 5.0  # s for what the run has said to arrive
+_LAST_WORDS = 5.0  # s for the last output of the run to arrive
 
 
 def run_in_containers(
     plan: Plan, scenario: Path, overrides: Sequence[str], out: Path, options: Sequence[str], *, quiet: bool
 ) -> Ended:
-    """Run the scenario with its nodes as containers, and tell how it ended.
+    """Run the scenario with its nodes as containers, and return how it ended.
 
-    `options` are words for the `cosim run` in the container, such as --no-report.
+    `options` are arguments for the `cosim run` in the container, such as --no-report.
 
     Ctrl-C, SIGTERM or the end of the terminal ends the run, which writes its results and report first. Raises
     `SetupError` where there is no container engine and `RunError` when something does not start; nothing is left
@@ -75,7 +75,7 @@ def _dashboard(deployment: Deployment) -> None:
 
 @contextlib.contextmanager
 def _heard(deployment: Deployment, quiet: bool, shown: _Shown) -> Iterator[list[str]]:
-    """What the run prints as its result, line by line; what it says besides goes to the error stream meanwhile."""
+    """The lines that the run prints as its result; its other output goes to the error stream meanwhile."""
     process = deployment.follow(RUN)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -103,7 +103,7 @@ def _copy(source: IO[str], to: Callable[[str], object]) -> None:
 
 
 class _Shown:
-    """What the run says besides, on the error stream, and whether the reason why it ended was among it."""
+    """Copies the run's other output to the error stream; notes whether it contained the reason for the end."""
 
     def __init__(self) -> None:
         self.error = False

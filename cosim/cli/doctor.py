@@ -19,7 +19,7 @@ from cosim.cli.console import Json, beside, emit, errors
 from cosim.contract.extras import pip
 
 _MARK = {"ok": "ok  ", "optional": "-   ", "bad": "BAD "}
-_ANSWER = 10.0  # s for the container engine to say something
+_ANSWER = 10.0  # s for the container engine to answer
 _LITTLE_DISK = 1 << 30  # B; a city run writes tens of megabytes, a sweep of it gigabytes
 
 
@@ -155,7 +155,7 @@ def _containers() -> Finding:
 
 
 def _says(*command: str) -> str:
-    """What a program prints, "" when it fails or says nothing in time."""
+    """The output of a program; "" when it fails or does not end in time."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -95,7 +95,7 @@ def _make(
 
 
 def _tokens(options: dict[str, Any]) -> tuple[float, ...]:
-    """Cycles per context token and per generated token; () where neither is said."""
+    """Cycles per context token and per generated token; () where neither is given."""
     from cosim.contract import units
 
     said = {name: options.get(name) for name in ("context_token", "generated_token")}

@@ -90,7 +90,7 @@ def _command(name: str) -> Any:  # noqa: ANN401 - a function that typer reads, o
 
 
 def _installed(kind: str, name: str) -> Any:  # noqa: ANN401 - as above
-    """The command of an installed package; one that cannot be imported says so when it is called."""
+    """The command of an installed package; one that cannot be imported reports the reason when it is called."""
     from cosim.cli.console import errors
     from cosim.contract import plugins
     from cosim.contract.errors import SetupError
@@ -195,7 +195,7 @@ def _leave(status: int) -> NoReturn:
     late = threading.Timer(_PATIENCE, _end, (status, True))
     late.daemon = True
     late.start()
-    with suppress(KeyboardInterrupt):  # whoever presses Ctrl-C now wants the end that comes anyway
+    with suppress(KeyboardInterrupt):  # Ctrl-C now asks for the end that comes anyway
         threading._shutdown()  # type: ignore[attr-defined]
     late.cancel()
     _end(status, False)
@@ -210,7 +210,7 @@ def _end(status: int, late: bool) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):  # closed, or nobody reads it
+        except (OSError, ValueError):  # closed, or without a reader
             status = status or 1
     os._exit(status)
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 LOADING = 1_000_000  # new objects until Python's cycle collector looks at them, while a command loads its modules
 _REDRAW = 0.1  # s between two updates of the bar
-_TELLING = 0.05  # part of the run from which its pace says how long the rest will take
-_LINE = 15.0  # s between two lines where nobody looks at a bar
-_MOMENT = 3.0  # s that nobody needs to be told of
+_TELLING = 0.05  # part of the run after which its pace gives the time left
+_LINE = 15.0  # s between two lines where no bar is shown
+_MOMENT = 3.0  # s of waiting that are not worth reporting
 
 
 class RunProgress:
@@ -57,7 +57,7 @@ class RunProgress:
             self._bar.stop()
 
     def say(self, text: str) -> None:
-        """Tell the person something, above the bar."""
+        """Print a message above the bar."""
         if self._quiet:
             return
         if self._bar is not None:
@@ -74,7 +74,7 @@ class RunProgress:
             return
         now = time.monotonic()
         if tick == 0:
-            self._begun = now  # real nodes take their time to start, which says nothing of the pace
+            self._begun = now  # real nodes take their time to start, which is no part of the pace
         if self._bar is not None and self._task is not None:
             if now - self._shown > _REDRAW or tick == self._plan.ticks:
                 self._shown = now
@@ -87,7 +87,7 @@ class RunProgress:
 
 
 class Waiting:
-    """Tells what is being waited for: a line that changes for people, a line now and then for log files."""
+    """Shows what is being waited for: a line that changes for people, a line now and then for log files."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -111,7 +111,7 @@ class Waiting:
         self._quiet = True
 
     def tell(self, text: str) -> None:
-        """What is going on now; said again whenever it goes on."""
+        """Show what is going on now; to be called again while it goes on."""
         now = time.monotonic()
         if self._quiet or (not interactive() and now < self._next):
             return

@@ -15,7 +15,7 @@ from cosim.cli.arguments import Overrides, ScenarioPath
 from cosim.cli.console import Json, count, emit, errors
 from cosim.contract.errors import Problem, ScenarioError
 
-_SHOWN = 8  # ports of nodes that are told how to find
+_SHOWN = 8  # ports of nodes for which the way to find them is printed
 
 
 def render(

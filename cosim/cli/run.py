@@ -105,7 +105,7 @@ def run(
 
 @contextmanager
 def _afterwards() -> Iterator[None]:
-    """In a compose project, say at the end what becomes of the other containers, unless they are being stopped."""
+    """In a compose project, report at the end what becomes of the other containers, unless they are being stopped."""
     try:
         yield
     finally:
@@ -182,7 +182,7 @@ def _resume(
 def _tell(
     plan: Plan, carry_out: Callable[[RunProgress], Outcome], with_report: bool, quiet: bool, as_json: bool
 ) -> None:
-    """Carry out a run under the eyes of whoever sits at the terminal, and say how it ended."""
+    """Carry out a run with its progress on the terminal, and report how it ended."""
     from cosim.cli.progress import RunProgress
     from cosim.results.folder import outside
 

@@ -179,12 +179,12 @@ def _write_reports(folder: SweepFolder, quiet: bool) -> None:
     for run in left:
         try:
             write_report(run)
-        except CosimError as refused:  # the sweep's page says it as well
+        except CosimError as refused:  # the sweep's page reports it as well
             note(f"no report of {run.name}: {refused}")
 
 
 def limit_of(timeout: str | None, option: str = "timeout") -> float | None:
-    """The seconds that `--timeout`, or another option, says. Raises `ScenarioError`."""
+    """The seconds given by `--timeout` or another option. Raises `ScenarioError`."""
     if timeout is None:
         return None
     try:

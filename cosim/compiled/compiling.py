@@ -55,7 +55,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 PRECOMPILED = Path(__file__).parents[1] / "precompiled"
 NUMBA = "numba>=0.61.2,<0.69"  # as in pyproject.toml: private names of numba are used, which any release may change
 _NUMBA = "cosim.compiled.machine_code"
-_waiting: list[tuple[Callable[..., Any], bool]] | None = None  # what numba has not been told; None: it is used at once
+_waiting: list[tuple[Callable[..., Any], bool]] | None = None  # not yet passed to numba; None: numba is used at once
 
 
 def defer() -> None:
@@ -99,7 +99,7 @@ def _numba() -> ModuleType:
 
 
 class _Deferred:
-    """An entry point of which numba has not been told."""
+    """An entry point that has not been passed to numba yet."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         update_wrapper(self, function)

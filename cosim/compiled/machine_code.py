@@ -50,10 +50,10 @@ def _load_without_scipy() -> None:
 
 
 def _tell_without_shapes() -> None:
-    """Let an array that is assigned to a slice of another shape be told in numba's words for small machines.
+    """Report assignments to a slice of another shape with numba's message for small machines.
 
-    Those for processors like ours have both shapes in them: each function that assigns to a slice had what
-    writes numbers and joins texts compiled into it, two seconds of work.
+    The message for processors like ours contains both shapes. With it, every function that assigns to a slice has
+    number formatting and text joining compiled into it, which takes two seconds.
     """
     arrays: Any = importlib.import_module("numba.np.arrayobj")
 
@@ -77,7 +77,7 @@ _LEVEL, _LEVEL_HAS = "x86-64-v3", ("avx2", "bmi", "bmi2", "cx16", "f16c", "fma",
 
 
 def _aim_at_level() -> None:
-    """Let numba compile for `_LEVEL` if the processor has it, and nobody has chosen or used anything else."""
+    """Let numba compile for `_LEVEL` if the processor has it, and no other level has been chosen or used."""
     chosen = _config.CPU_NAME is not None or _config.CPU_FEATURES is not None
     target: Any = numba.core.registry.cpu_target
     if chosen or "_toplevel_target_context" in vars(target):
@@ -97,9 +97,9 @@ def _keeps(environment: Mapping[str, str], home: Path) -> bool:
 
 
 def _keep_for_once(environment: MutableMapping[str, str]) -> None:
-    """Keep machine code for as long as this process lives, for those that it starts, too.
+    """Keep machine code for as long as this process lives, also for the processes that it starts.
 
-    Installed by somebody else and without a home, as users of containers are, it cannot be kept for longer.
+    Users without a home and without write access to the installation, as in containers, cannot keep it for longer.
     """
     folder, owner = tempfile.mkdtemp(prefix="cosim-code-"), os.getpid()
 
@@ -139,11 +139,11 @@ def _callee(library: Any, description: Any, environment: Any) -> Any:  # noqa: A
 
 
 class _Part(_compiler.Compiler):  # type: ignore[misc]  # numba has no types
-    """numba's compiler, for a function that compiled functions call and nobody else.
+    """numba's compiler, for a function that only compiled functions call.
 
-    numba makes each compiled function ready to be called by itself: it optimises the function together
-    with everything that it calls, at every level of a nest of calls. A part is left as it is until the
-    entry point is optimised, once, with all of them in it (measured: a fifth of the time). This
+    numba prepares each compiled function to be called by itself: it optimises the function together
+    with everything that it calls, at every level of nested calls. A part is left as it is until its
+    entry point is optimised, once, with all of its parts (measured: a fifth of the time). This
     overrides how numba's code libraries end; without these methods numba would only be slower.
     """
 
@@ -217,7 +217,7 @@ def entry(function: F, brought: Path) -> F:
 
 
 def disabled() -> bool:
-    """Whether numba is told to compile nothing."""
+    """Whether numba is configured to compile nothing."""
     return bool(_config.DISABLE_JIT)
 
 
@@ -255,7 +255,7 @@ def _digest(file: Path, module: str) -> str:
     target: Any = numba.core.registry.cpu_target.target_context
     digest.update(repr((target.codegen().magic_tuple(), _config.USING_SVML)).encode())
     roots = {"cosim": _HERE.parents[2]}
-    if "." in module:  # a package of somebody else's
+    if "." in module:  # a package of another author
         roots.setdefault(module.partition(".")[0], file.parents[module.count(".")])
     for source in sorted({_HERE, *_reached(file, roots)}):
         digest.update(source.name.encode() + b"\0" + _text(source))

@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # scenarios are read without numpy
 
 T = TypeVar("T")
 Origin = Literal["simulated", "emulated", "measured"]
-Summary = Mapping[str, Any]  # what an adapter says about its run: JSON values
+Summary = Mapping[str, Any]  # what an adapter reports about its run: JSON values
 _MOST_BITS = 1024  # of whole numbers in it, as much as a float64 reaches
 
 
@@ -129,7 +129,7 @@ def _loads(library: str) -> bool:
 # What may be started for a run, and the variable by which a compose file or `cosim run --nodes netns` names it.
 SERVICES = {
     "network": "COSIM_NETWORK",  # the network service takes states of links there
-    "reports": "COSIM_REPORTS",  # and says there what became of packets
+    "reports": "COSIM_REPORTS",  # and reports there what became of packets
     "vehicles": "COSIM_VEHICLES",  # programs of real vehicles attach there
     "gateway": "COSIM_GATEWAY",  # agents of real nodes attach there
     "outside": "COSIM_OUTSIDE",  # and machines that the run has not started there, where their address is another
@@ -148,7 +148,7 @@ def services_in(environment: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What an adapter is told when it starts. Plain data; it travels to other processes as it is."""
+    """The input of an adapter at its start. Plain data; it travels to other processes as it is."""
 
     name: str  # the adapter's name in the scenario
     scene: Scene
@@ -175,13 +175,13 @@ class Context:
         return stream(self.seed[0] | self.seed[1] << 32, name)
 
     def serves(self, by: str | None) -> bool:
-        """Whether a cell or radio that says `by` is this adapter's: it names the adapter, its medium, or nobody."""
+        """Whether a cell or radio with this `by` is this adapter's: it names the adapter or its medium, or is None."""
         return by in (None, self.name, *self.media)
 
     def service(self, name: str) -> str:
-        """The address (or folder) of a service that was started for the run, "" when there is none.
+        """The address (or folder) of a service that was started for the run, "" if there is none.
 
-        `SERVICES` says which there are. Adapters read no environment variables: what they are to know stands here.
+        `SERVICES` lists them all. Adapters read no environment variables: everything that they need is here.
         """
         return self.services.get(name, "")
 
@@ -247,7 +247,7 @@ class Adapter(Protocol):
         """
 
     def finish(self) -> Summary:
-        """The run has reached its end: say what must be kept (ledgers, counts, validity)."""
+        """End the run and return what must be kept (ledgers, counts, validity)."""
 
     def close(self) -> None:
         """Release everything. Called always, also after a failure, and may be called twice."""
@@ -255,11 +255,11 @@ class Adapter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AdapterKind:
-    """The description of an adapter: what its folder exports as `ADAPTER`.
+    """The description of an adapter, which its folder exports as `ADAPTER`.
 
     `config` and `factory` are written "module:name" and imported when needed, so that listing the
     adapters imports none of them. `ports` and `signals` are fixed or depend on the configuration
-    only. `compiled`, if any, is a function without arguments that says whether the adapter starts
+    only. `compiled`, if any, is a function without arguments that returns whether the adapter starts
     without compiling code first. `example` is the adapter's block as it stands under `adapters:` in a
     scenario; paths in it start at the adapter's own folder.
     """
@@ -283,7 +283,7 @@ class AdapterKind:
         default_factory=dict
     )  # `do` of events -> "cosim.adapters.lora.keys:Jam", an `EventKey`
     media: tuple[str, ...] = ()  # names by which `cell: {by: ...}` and `radio: {by: ...}` mean this kind
-    services: tuple[str, ...] = ()  # of `SERVICES`, those that it is told of
+    services: tuple[str, ...] = ()  # those of `SERVICES` that it gets
     acts_on: frozenset[str] | None = None  # of `ACTED_ON` what it acts upon; None: not known
     can_fail: Callable[[Any, Node], bool] | None = None  # (configuration, node): does 'fail' do anything; None: yes
     tells: tuple[str, ...] = ()  # keys of its configuration, JSON values, that other adapters of the run may know
@@ -371,7 +371,7 @@ def json_value(value: object, where: str = "summary") -> Any:  # noqa: ANN401 - 
         return [json_value(entry, f"{where}[{i}]") for i, entry in enumerate(value)]
     if isinstance(value, Path):
         return str(value)
-    if hasattr(value, "tolist"):  # of numpy, which whoever reads a scenario does without
+    if hasattr(value, "tolist"):  # of numpy, which is not needed to read a scenario
         return json_value(value.tolist(), where)
     raise ProtocolError(f"{where} is a {type(value).__name__}, which is not a JSON value")
 

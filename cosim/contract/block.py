@@ -76,7 +76,7 @@ class NodeKey(Block):
 
     @classmethod
     def of(cls, node: Node) -> Self | None:
-        """What `node` (or the template of a fleet) says under this key; None: nothing."""
+        """The block that `node` (or the template of a fleet) has under this key; None if it has none."""
         for key, text in node.keys:
             if key == cls.KEY:
                 return _parsed(cls, text)
@@ -126,7 +126,7 @@ class OnlyWith:
         return any(part in self.values or (isinstance(part, str) and ":" in part) for part in parts)
 
     def told(self, key: str) -> str:
-        """What to say of a field `key` that has no effect."""
+        """The warning about a field `key` that has no effect."""
         if self.values == (None,):
             return f"'{key}' has no effect beside '{self.key}'"
         words = " or ".join("true" if one is True else str(one) for one in self.values)
@@ -175,7 +175,7 @@ def parts_of(annotation: Any) -> Iterator[Any]:  # noqa: ANN401 - a type, or wha
 def as_plain(value: Any, rule: Callable[[Any], Any] | None = None) -> Any:  # noqa: ANN401 - whatever records hold
     """Records, blocks, and collections of them as mappings, lists and values that travel as JSON or msgpack.
 
-    `rule` says what a value becomes instead, None: nothing else.
+    `rule` returns what replaces a value, None to keep the usual form.
     """
     if rule is not None and (found := rule(value)) is not None:
         return found
@@ -197,5 +197,5 @@ def _parsed(model: type[Model], text: str) -> Model:
 
 @lru_cache(maxsize=4096)
 def _cached(model: type[Model], text: str) -> Any:  # noqa: ANN401 - a cache forgets the type
-    """The nodes of a range say the same, so there are few texts."""
+    """Parse `text`, with a cache: the nodes of a range have the same text, so there are few."""
     return model.model_validate_json(text)

@@ -104,7 +104,7 @@ class _Child:
         self.link, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, os.getpid(), make), daemon=True)
         self._process.start()
-        theirs.close()  # else nothing would tell of its end
+        theirs.close()  # else the end of the process would go unnoticed
         self.case, self.begun = -1, math.inf
 
     def begin(self, number: int, case: tuple[Any, ...]) -> None:

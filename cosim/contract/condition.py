@@ -129,7 +129,7 @@ class Condition:
         self._names = names
         if len(text) > LONGEST:
             raise ConditionError(f"a condition has at most {LONGEST} characters", LONGEST)
-        if not text.isascii():  # the places that the parser tells are of bytes
+        if not text.isascii():  # the parser reports positions in bytes
             odd = next(k for k, letter in enumerate(text) if not letter.isascii())
             raise ConditionError(f"'{text[odd]}' is not understood", odd + 1)
         self._units: dict[int, str] = {}  # where a number begins -> its unit

@@ -127,8 +127,8 @@ _shared = attrgetter(*(one.name for one in fields(Node) if one.name not in _OWN)
 def alike(nodes: Iterable[Node]) -> tuple[list[Node], list[int]]:
     """One node of each sort, and for every node the index of its sort.
 
-    Nodes of one sort differ in `id` and `position` only; they share their values, as those of a range do,
-    and are told apart by identity, so that two sorts may be equal.
+    Nodes of one sort differ in `id` and `position` only and share their values, as the nodes of a range do. Sorts
+    are distinguished by identity, so two sorts may be equal.
     """
     known: dict[tuple[int, ...], int] = {}
     sorts: list[Node] = []

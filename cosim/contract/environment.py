@@ -1,7 +1,7 @@
 """The environment variables of the product: what each means. Adapters ask here and never read the environment.
 
-`docs/environment.md` shows the same table. Whoever starts a run sets the first group; the programs of real nodes are
-told everything by the others, which `cosim run --nodes` and the compose file set.
+`docs/environment.md` shows the same table. The user who starts a run sets the first group. The others configure the
+programs of real nodes; `cosim run --nodes` and the compose file set them.
 """
 
 from __future__ import annotations

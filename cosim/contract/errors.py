@@ -81,10 +81,10 @@ def foreign(error: BaseException) -> bool:
 
 
 def told(error: BaseException) -> str:
-    """`error` in one line: its type, what it says, and the line of code outside this installation that it came from.
+    """`error` in one line: its type, its message, and the line of code outside this installation that raised it.
 
-    A function of the user's own (a scheduler, a policy, a rule) is found by that line; errors that come
-    from installed code have none.
+    That line locates a function of the user's own (a scheduler, a policy, a rule); errors from installed code have
+    none.
     """
     said = _said(error)
     text = f"{type(error).__name__}: {said}" if said else type(error).__name__
@@ -99,7 +99,7 @@ def told(error: BaseException) -> str:
 
 
 def _said(error: BaseException) -> str:
-    """What `error` says, fit for a terminal; "" when it cannot even say that."""
+    """The message of `error`, fit for a terminal; "" if it has none that can be read."""
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - foreign code

@@ -1,8 +1,7 @@
-"""Frames: named, contiguous numpy columns over slots, the only thing that crosses the bus.
+"""Frames: named, contiguous numpy columns over slots, the only data that crosses the bus.
 
-Ownership: a frame's arrays are read-only for everybody but their producer, and the producer may
-write into them again no earlier than at the step after its next one. Two alternating buffers are
-enough, and nobody has to copy what is read within a tick.
+Ownership: only the producer of a frame may write into its arrays, and no earlier than at the step after its next
+one. Two alternating buffers are enough, and readers need no copy within a tick.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ class SlotTable:
 class Frame:
     """The rows of one signal at one time.
 
-    `slot` (n,) int32 says which node each row is about. For signals with one row per node it holds
-    no slot twice; a node without a row is absent. `columns` are (n,) arrays. `table` is set on the
-    frames of the adapter that owns a fleet: it introduces the ids of that fleet's slots.
+    `slot` (n,) int32 is the node of each row. For signals with one row per node no slot occurs
+    twice; a node without a row is absent. `columns` are (n,) arrays. `table` is set on the frames
+    of the adapter that owns a fleet: it introduces the ids of that fleet's slots.
     """
 
     __slots__ = ("columns", "signal", "slot", "table", "time")
@@ -98,7 +97,7 @@ def _read_only(values: Array) -> Array:
 
 
 def constant(values: Array) -> Array:
-    """A copy of `values` (n,) that nobody can ever change: the bus looks at it once, not at every tick."""
+    """A copy of `values` (n,) that can never change: the bus checks it once, not at every tick."""
     return np.frombuffer(values.tobytes(), values.dtype)
 
 
@@ -164,7 +163,7 @@ def misshapen(frame: Frame, signal: Signal, capacity: int) -> str:
         return f"{signal.name} must have the columns {', '.join(expected)}; it has {found}"
     for name, dtype in expected.items():
         column = frame.columns[name]
-        if type(column) is not np.ndarray:  # a masked array, say, hides values that readers would take as they are
+        if type(column) is not np.ndarray:  # e.g. a masked array, which hides values that readers would use
             return f"{signal.name}.{name} must be a numpy array, not {type(column).__name__}"
         if column.dtype != dtype:
             return f"{signal.name}.{name} must be {dtype}, not {column.dtype}"

@@ -22,9 +22,9 @@ class _ScenarioFolder(str):
 
 
 def search_in(folder: Path) -> None:
-    """Let modules be found in the scenario's `folder`, after all installed ones; also in processes started later.
+    """Add the scenario's `folder` to the import path, after all installed modules; also in processes started later.
 
-    A scenario that was read before gives way: its folder leaves the search, and its modules are forgotten.
+    It replaces the folder of a scenario that was read before, whose modules are forgotten.
     """
     here = str(folder.resolve())
     former = [entry for entry in sys.path if isinstance(entry, _ScenarioFolder)]
@@ -40,9 +40,9 @@ def search_in(folder: Path) -> None:
 
 
 def function(target: str, arguments: int | None = None) -> Callable[..., Any]:
-    """The function that `target`, ``module:function``, names; `arguments` is how many it will be called with.
+    """The function named by `target`, ``module:function``; `arguments` is how many it will be called with.
 
-    Raises `ValueError` that says why there is none, or that it takes others.
+    Raises `ValueError` with the reason if there is none, or if it takes other arguments.
     """
     module, _, attribute = target.partition(":")
     if re.fullmatch(r"\w+(\.\w+)*", module) is None or module.endswith(".py"):

@@ -10,7 +10,7 @@ from cosim.contract.block import EventKey, NodeKey
 from cosim.contract.signals import Column, Signal
 from cosim.contract.units import Frequency, Gain, Length, Level, Period, Unit
 
-# why a link is bad, as data sets label it and detectors tell it
+# why a link is bad: labels of data sets, and answers of detectors
 CAUSES = ("none", "jam", "fade", "interference", "overload")
 
 Depth = Annotated[float, Unit("gain", ge=0.0)]  # dB

@@ -33,7 +33,7 @@ def installed(kind: str) -> Mapping[str, str]:
 def load(kind: str, name: str) -> Any:  # noqa: ANN401 - each kind has objects of its own
     """The object of that name in the group ``cosim.KIND``: an attribute, or a whole module.
 
-    Raises `SetupError` when it cannot be imported; says which extension is missing, if it is part of one.
+    Raises `SetupError` if it cannot be imported, with the missing extension if it is part of one.
     """
     module, _, attribute = installed(kind)[name].partition(":")
     try:

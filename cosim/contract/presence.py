@@ -1,4 +1,4 @@
-"""Which slots have somebody: static nodes always, those of a fleet while its owner shows a member there."""
+"""Which slots are taken: those of static nodes always, those of a fleet while its owner shows a member there."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from cosim.contract.frame import Frame
 
 
 class Presence:
-    """Who has the slots; read only for others.
+    """Which slots are taken; read-only for others.
 
-    `here` (capacity,) says which are taken now, `known` (capacity,) which ever were, `generation` (capacity,) how often
-    they went to somebody new.
+    `here` (capacity,) marks those taken now, `known` (capacity,) those ever taken, and `generation` (capacity,)
+    counts how often each went to a new member.
 
-    Nobody of a fleet is there before the first frame of its owner.
+    No member of a fleet is there before the first frame of its owner.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -26,7 +26,7 @@ class Presence:
         self._fleets = {fleet.first: fleet.first + fleet.capacity for fleet in scene.fleets}
 
     def take(self, frames: Iterable[Frame]) -> None:
-        """Frames of `mobility`; those that own no fleet, as of machines that report positions, say nothing."""
+        """Take in frames of `mobility`; those that own no fleet, as of machines that report positions, are ignored."""
         for frame in frames:
             if frame.table is None or frame.table.first not in self._fleets:
                 continue

@@ -43,7 +43,7 @@ def adapter_names() -> tuple[str, ...]:
 
 
 def is_place(name: str) -> bool:
-    """Whether `name` says where an adapter's description is (`my_package.my_adapter:ADAPTER`), not its name."""
+    """Whether `name` is the place of an adapter's description (`my_package.my_adapter:ADAPTER`), not its name."""
     return re.fullmatch(PLACE, name) is not None
 
 

@@ -1,8 +1,8 @@
 """Supervises a node's program and the agent beside it: started in order, ended together.
 
 The agent is started once the program is ready, so that no task comes too early, and again when it ends. When the
-program ends, so does the supervisor: whoever has started it starts it again. The same when the network interfaces are
-gone, as those of a container whose sidecar has died. SIGTERM ends both.
+program ends, so does the supervisor, and its parent starts it again. It also ends when the network interfaces are
+gone, as in a container whose sidecar has died. SIGTERM ends both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Network:
     """Whether this program still has a network.
 
     A container joins the network namespace of its sidecar when it starts. When the sidecar's container dies, it
-    comes back with a new one, and whoever does not start again as well stays in the old one, without any interface.
+    comes back with a new namespace. A container that does not restart as well stays in the old one, without any
+    interface.
     """
 
     def __init__(self, server: str) -> None:

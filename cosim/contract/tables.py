@@ -12,8 +12,8 @@ from cosim.contract.frame import Frame, SlotTable
 class TableCheck:
     """Follows the tables and rows that one adapter publishes about the fleets it owns.
 
-    `look(frame)` says what is wrong, "" when nothing is. Between two changes of a table it costs two
-    comparisons of the rows' slots; a table is read in full when it is a new one.
+    `look(frame)` returns what is wrong, "" if nothing is. Between two changes of a table it costs
+    two comparisons of the rows' slots; only a new table is read in full.
     """
 
     def __init__(self, adapter: str, scene: Scene) -> None:
@@ -34,7 +34,7 @@ class TableCheck:
         return f"the table of '{frame.signal}' {wrong}" if wrong else ""
 
     def generation(self, slots: NDArray[np.int32]) -> NDArray[np.int64]:
-        """The generation of whoever holds each of `slots`, 0 where no table says."""
+        """The generation of the member at each of `slots`, 0 for slots that are in no table."""
         found = np.zeros(len(slots), np.int64)
         for first, table in self._frozen.items():
             inside = (slots >= first) & (slots < first + len(table.ids))

@@ -1,8 +1,8 @@
-"""What of a scenario reaches beyond it: code, commands, addresses, files elsewhere.
+"""Values of a scenario that reach beyond it: code, commands, addresses, files elsewhere.
 
-A scenario is code when it runs: it may name programs to start and functions to import. Where its author is not
-trusted (`cosim run --untrusted`), or where somebody else's run asks a worker for its adapter, these values are refused,
-or must have been given by whoever owns the machine.
+A scenario is code when it runs: it may name programs to start and functions to import. If its author is not trusted
+(`cosim run --untrusted`), or if another user's run asks a worker for its adapter, these values are refused, or must
+have been given by the owner of the machine.
 """
 
 from __future__ import annotations

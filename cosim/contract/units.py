@@ -1,7 +1,7 @@
 """Text with units at the edge, SI floats inside.
 
 `parse("20 ms", "time")` gives `0.02`. A bare number for a quantity that has a dimension is an
-error, because nobody can say later which unit its author had in mind. Zero is no exception.
+error, because its unit cannot be recovered later. Zero is no exception.
 
 The annotated types (`Duration`, `Bytes`, `BitRate`, ...) are what pydantic models use for their
 fields: they accept the text, hold the SI float, and print as text again when a scenario is dumped.

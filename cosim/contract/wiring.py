@@ -21,7 +21,7 @@ class WiringPart(BaseModel):
 
 
 class WiredInput(WiringPart):
-    """Values of a column that are handed over; a subclass says to what."""
+    """Values of a column that are handed over; a subclass names the receiver."""
 
     signal: str = Field(description="signal to read")
     column: str = Field(description="its column")
@@ -29,7 +29,7 @@ class WiredInput(WiringPart):
 
 
 class WiredOutput(WiringPart):
-    """A column that is written; a subclass says from what."""
+    """A column that is written; a subclass names the source."""
 
     signal: SignalName = Field(description="signal to write, a new one")
     column: ColumnName = Field(description="its column")

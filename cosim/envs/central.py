@@ -92,10 +92,10 @@ class _ScenarioEnv(gymnasium.Env[Any, Any]):
 class ContinuumEnv(_ScenarioEnv):
     """Destinations for all tasks at the beginning of each interval: placements and migrations.
 
-    `tasks` rows are seen and decided about; more are kept where they are (`info["left_out"]`). The action
-    has an answer per row: 0 keep, 1 the task's own device, 2 + h host h. The reward of an interval is minus
-    the mean power of the hosts over `watts`, and minus the tasks in the system per host; both as far as
-    the model says them.
+    The agent sees and decides about `tasks` rows; further tasks stay where they are (`info["left_out"]`).
+    The action has an answer per row: 0 keep, 1 the task's own device, 2 + h host h. The reward of an
+    interval is minus the mean power of the hosts over `watts`, and minus the tasks in the system per host;
+    both as far as the model reports them.
     """
 
     _decision = "interval"
@@ -121,8 +121,8 @@ class OffloadEnv(_ScenarioEnv):
 
     Answers are 0 for no host (it waits for coverage or fails), 1 for its device, 2 + h for host h.
 
-    The reward is minus the seconds that the tasks took which ended since the last decision; a task that
-    failed counts as 10 s, and a graph of stages is one task. Tasks are told to have ended at the scenario's steps.
+    The reward is minus the seconds taken by the tasks that ended since the last decision. A failed task counts as
+    10 s, and a graph of stages is one task. Ends of tasks are reported at the scenario's steps.
     """
 
     _decision = "task"

@@ -1,4 +1,4 @@
-"""A scenario whose decisions are taken from outside: it runs until it asks, and goes on when it is told."""
+"""A scenario whose decisions are taken outside: it runs until it asks, and continues after the answer."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class PerInterval(_Asking):
 
 
 def asking(scenario: str | Path, decision: Decision, seed: int, overrides: Sequence[str] = ()) -> Plan:
-    """The plan of a scenario whose decisions are asked for. Raises `ScenarioError` where nobody asks."""
+    """The plan of a scenario whose decisions are asked for. Raises `ScenarioError` if no adapter asks."""
     overrides = [overrides] if isinstance(overrides, str) else list(overrides)
     found = load(Path(scenario), [*overrides, f"run.seed={seed}"])
     named = found.scenario.adapters
@@ -94,12 +94,12 @@ def asking(scenario: str | Path, decision: Decision, seed: int, overrides: Seque
 
 
 class Session:
-    """One run of a scenario file. `ask` goes on to the next question, `answer` says what is decided.
+    """One run of a scenario file. `ask` advances to the next question, `answer` takes the decision.
 
-    The scenario runs in a thread, which stands still while the caller decides: what happens does not
-    depend on how long that takes. The adapter `continuum` asks per task or per interval, the adapter
-    `interval` per interval. Nothing is recorded. Raises `ScenarioError` for a scenario with neither, and
-    whatever ends the run early from `ask`.
+    The scenario runs in a thread, which stands still while the caller decides, so results do not depend
+    on how long that takes. The adapter `continuum` asks per task or per interval, the adapter `interval`
+    per interval. Nothing is recorded. Raises `ScenarioError` for a scenario with neither; `ask` raises
+    any error that ends the run early.
     """
 
     def __init__(self, scenario: str | Path, decision: Decision, seed: int, overrides: Sequence[str] = ()) -> None:

@@ -14,7 +14,7 @@ from cosim.schedulers.state import HOST, KEEP, LOCAL, TASK, Floats, State, matri
 AnyEnv = TypeVar("AnyEnv", gymnasium.Env[Any, Any], gymnasium.vector.VectorEnv[Any, Any, Any])
 
 MOST = 1e15  # stands for infinity, and bounds all figures
-UNKNOWN = -1.0  # stands for what a model does not say
+UNKNOWN = -1.0  # stands for figures that a model does not report
 ANSWERS = 2  # besides the hosts: 0 keep, 1 the task's own device, 2 + h host h
 Observation = dict[str, NDArray[Any]]
 

@@ -182,7 +182,7 @@ class ContinuumVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         ):  # fmt: skip
             rules[name] = array.ctypes.data
         rules["given_count"], rules["queue_room"] = len(given), len(self._queue[k])
-        rules["ended_room"] = 0  # nobody asks which ended
+        rules["ended_room"] = 0  # ended tasks are not listed
         self._following[k], self._asked[k], self._over[k] = 0, 1, False
 
     def _advance(self, what: NDArray[Any], actions: NDArray[np.int64]) -> None:

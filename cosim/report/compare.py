@@ -37,7 +37,7 @@ _CHARTED = (
 
 
 def charted(item: tuple[str, object]) -> int:
-    """Sorts figures by how much a chart of them tells."""
+    """Sort key of a figure: figures with the most informative charts come first."""
     return _CHARTED.index(item[0]) if item[0] in _CHARTED else len(_CHARTED)
 
 

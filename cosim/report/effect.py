@@ -28,7 +28,7 @@ class Difference:
 
     `half`: half width of the 95 % interval, paired by seed or Welch's; `size`: Hedges' g, the difference in
     pooled standard deviations with its small-sample correction. Both NaN unless each group has two
-    values. `clear` says that the interval leaves out zero.
+    values. `clear`: the interval excludes zero.
     """
 
     value: float

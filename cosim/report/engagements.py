@@ -1,4 +1,4 @@
-"""What the page says about vehicles: the table of engagements, the plan of the tracks, distances and charge."""
+"""Vehicles on the page: the table of engagements, the plan of the tracks, distances and charge."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MARKS = {"completed": "good", "aborted": "warn", "failed": "bad", "running": ""
 
 
 def engagements(run: Folder) -> list[Mapping[str, Any]]:
-    """The engagements that the adapters told of at the end of the run."""
+    """The engagements that the adapters reported at the end of the run."""
     adapters = [adapter for adapter in run.manifest.get("adapters") or [] if isinstance(adapter, dict)]
     return listed({str(adapter.get("name")): adapter.get("summary") or {} for adapter in adapters})
 

@@ -16,7 +16,7 @@ from cosim.report.tables import figures, flatten
 from cosim.report.text import finite
 
 SEED = "run.seed"
-_UNSAID = {"run.nodes": "process"}  # what holds where a scenario does not say it
+_UNSAID = {"run.nodes": "process"}  # defaults for keys that a scenario leaves out
 _SKIPPED = ("sweep.", "title", "description")
 
 

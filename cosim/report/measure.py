@@ -184,9 +184,9 @@ def utilisation(
 ) -> tuple[list[str], list[list[float]], int]:
     """The busiest hosts: names, utilisation per time bucket, and how many hosts there are in all.
 
-    A row at time t holds for the time up to t, so it counts to the bucket that ends there. Another
-    `table` may be taken whose rows have a time and a `load`, NaN where it is not known; `name` says in SQL
-    whose they are.
+    A row at time t covers the time up to t, so it counts to the bucket that ends there. Any `table` can
+    be used whose rows have a time and a `load`, NaN where it is not known; `name` is the SQL expression
+    for the owner of a row.
     """
     if not run.has(table):
         return [], [], 0
@@ -206,7 +206,7 @@ def utilisation(
 
 
 def _hold(values: list[float]) -> list[float]:
-    """Fills gaps with the next known value: a row tells about the time before it."""
+    """Fill gaps with the next known value: a row covers the time before it."""
     out, last = list(values), math.nan
     for k in range(len(out) - 1, -1, -1):
         if math.isnan(out[k]):
@@ -271,7 +271,7 @@ def coverage(run: Folder) -> Series:
 
 
 def neighbour_levels(run: Folder, most: int = 5, bins: int = 80) -> tuple[str, list[Series], list[Series]]:
-    """The device that came about most, and over distance the level (dBm) and path loss (dB) of its nearest cells.
+    """The device with the widest range of distances; level (dBm) and path loss (dB) of its nearest cells by distance.
 
     Means over equal steps of distance; the cells are those that it came nearest to, the nearest first.
     """

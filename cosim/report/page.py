@@ -55,7 +55,7 @@ def render(template: str, **context: object) -> str:
 
 
 def save(text: str, out: Path) -> Path:
-    """Writes the page in one go, so that nobody ever opens half of it. Raises `SetupError` when `out` is a folder."""
+    """Write the page atomically, so that no reader opens half of it. Raises `SetupError` when `out` is a folder."""
     if out.is_dir():
         raise SetupError(f"'{out}' is a folder; name a file, for example {out / 'report.html'}")
     out.parent.mkdir(parents=True, exist_ok=True)

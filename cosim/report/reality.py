@@ -1,4 +1,4 @@
-"""What the pages say of real nodes: who carried their packets and how well, and how far runs are apart by that."""
+"""Real nodes on the pages: what carried their packets and how well, and how much runs differ as a result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cosim.report.groups import Group, configuration
 from cosim.report.tables import ROWS, ReportTable, amount, cut, word
 from cosim.report.text import NOTHING, digits, finite, quantity
 
-_LONGEST = 160  # characters of what a machine says
+_LONGEST = 160  # characters of a message from a machine
 _NAMED = 20  # late seconds in a line
 LATE = 0.02  # s that packets may be late before the emulation is in doubt
 _WHERE = {"netns": "in network namespaces", "containers": "in containers"}
@@ -25,7 +25,7 @@ def _summaries(run: Folder, use: str) -> list[Mapping[str, Any]]:
 
 
 def carried(run: Folder) -> Mapping[str, Any]:
-    """What the network service told of a run with real nodes; empty for any other."""
+    """The network service's report on a run with real nodes; empty for any other."""
     return next((found for found in _summaries(run, "network") if finite(found.get("nodes"))), {})
 
 

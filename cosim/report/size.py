@@ -17,7 +17,7 @@ _MARKS = {"meets": "good", "misses": "bad", "undecided": "warn"}
 
 
 def write_sizing(sizing: Sizing, out: Path | None = None) -> Path:
-    """One offline HTML page; `report.html` in the folder of the runs unless `out` says otherwise."""
+    """Write one offline HTML page to `out`, by default `report.html` in the folder of the runs."""
     text = render(
         "size.html.j2",
         title=sizing.scenario,

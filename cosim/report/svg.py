@@ -84,7 +84,7 @@ class Axis:
         low, high = min(known), max(known)
         if zero:
             low, high = min(0.0, low), max(0.0, high)
-        if high - low <= _ALIKE * max(abs(low), abs(high), _SMALL):  # nothing that could be told apart, or divided by
+        if high - low <= _ALIKE * max(abs(low), abs(high), _SMALL):  # too close to distinguish, or to divide by
             low, high = (low, low + 1.0) if zero else (low - 0.5, low + 0.5)
         air = (high - low) * 0.05
         return Axis(low if zero and low == 0 else low - air, high + air, start, end, title, unit)
@@ -132,7 +132,7 @@ def _decades(low: float, high: float, count: int) -> list[float]:
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawn chart with its words; `svg` is empty when there is nothing to draw (then `empty` says why)."""
+    """A drawn chart with its texts; `svg` is empty when there is nothing to draw (`empty` then gives the reason)."""
 
     title: str
     svg: Markup = field(default_factory=Markup)

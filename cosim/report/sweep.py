@@ -1,10 +1,11 @@
-"""The words and numbers of a sweep's page.
+"""The texts and numbers of a sweep's page.
 
 A sweep folder holds run folders at any depth up to four. It may also hold `*.jsonl` files with one
-object per finished run, which is how runs are known that failed before they had a folder:
+object per finished run:
 `{"key", "run": folder relative to the sweep, "parameters": {path: value}, "seed", "status", "error"}`.
-Later lines with the same key or about the same run replace earlier ones. Parameters that no line tells are found by
-comparing the resolved scenarios.
+These files are the only record of runs that failed before they had a folder. Later lines with the same key
+or about the same run replace earlier ones. Parameters that no line lists are found by comparing the resolved
+scenarios.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _DEPTH = 4
 
 @dataclass
 class SweepRun:
-    """One run of the sweep: with a folder, or only with the line that tells why it has none."""
+    """One run of the sweep: with a folder, or only with the line that gives the reason why it has none."""
 
     name: str
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -118,7 +119,7 @@ def _latest(folder: Path) -> list[Mapping[str, Any]]:
 
 
 def _discover(members: Sequence[SweepRun]) -> None:
-    """Fills in the parameters of runs that no line tells about: what differs between scenarios."""
+    """Fill in the parameters of runs for which no line lists any: the keys that differ between scenarios."""
     silent = [m for m in members if not m.parameters and m.run]
     settings = [configuration(m.run.resolved) for m in silent if m.run]
     paths = dict.fromkeys(p for s in settings for p in s if p != SEED and not p.startswith("sweep."))

@@ -58,7 +58,7 @@ def amount(key: str, value: object, unit: str, mark: str = "") -> TableCell:
     return TableCell(figure(key, value, unit), exact(value), exact(value), True, mark)
 
 
-# What a figure's key says about its unit where a table gives none.
+# Units implied by a part of a figure's key, used where a table gives none.
 _SUFFIX_UNITS = (
     ("energy", "J"),
     ("power", "W"),
@@ -82,7 +82,7 @@ _SUFFIX_UNITS = (
 
 
 def unit_of(key: str, figures: Mapping[str, Any]) -> str:
-    """The unit of a figure: as the key figures declare it, else as its name tells."""
+    """The unit of a figure: as declared by the key figures, else derived from its name."""
     known = figures.get(key)
     if isinstance(known, dict):
         return str(known.get("unit") or "1")

@@ -21,7 +21,7 @@ from cosim.report.world import world
 
 
 def write_report(run_folder: Path, out: Path | None = None) -> Path:
-    """One offline HTML page about a run; `report.html` in its folder unless `out` says otherwise.
+    """Write one offline HTML page about a run to `out`, by default `report.html` in its folder.
 
     Works for partial runs and for runs without tasks, moving devices, radio or energy. Raises
     `RunError` when `run_folder` is no run folder of a known format.
@@ -39,7 +39,7 @@ def write_report(run_folder: Path, out: Path | None = None) -> Path:
             facts=trust.facts(run),
             tiles=tables.tiles(run),
             map=world(run),
-            # models without tasks, devices and radio have nothing to say there
+            # models without tasks, devices and radio have nothing to show there
             response=sections.response_charts(run) if about_tasks else [],
             course=[
                 *(sections.course_charts(run, measure.presence(run)) if about_tasks else []),
@@ -113,7 +113,7 @@ def write_comparison(run_folders: Sequence[Path], out: Path) -> Path:
 
 
 def write_sweep_report(sweep_folder: Path, out: Path | None = None) -> Path:
-    """One page about all runs of a sweep; `report.html` in its folder unless `out` says otherwise.
+    """Write one page about all runs of a sweep to `out`, by default `report.html` in its folder.
 
     Raises `RunError` when the folder holds no run.
     """

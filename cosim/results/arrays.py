@@ -18,7 +18,7 @@ _NUMPY = {pa.from_numpy_dtype(kind): np.dtype(kind) for kind in "?bhilBHILefd"}
 
 
 def numbers(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> pa.Array:
-    """`values` (n,) of a number type, or bool; null where `missing` (n,) says so."""
+    """`values` (n,) of a number type, or bool; null where `missing` (n,) is true."""
     valid = None if missing is None or not missing.any() else pa.py_buffer(_bits(~missing))
     data = _bits(values) if values.dtype == np.bool_ else np.ascontiguousarray(values)
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [valid, pa.py_buffer(data)])

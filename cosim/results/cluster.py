@@ -113,7 +113,7 @@ class RayExecutor:
 
 
 def _reach(address: str) -> None:
-    """Raises `SetupError` when nobody listens at HOST:PORT; Ray itself would try for minutes."""
+    """Raise `SetupError` when nothing listens at HOST:PORT; Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
         return  # "auto", "local", a client's URL

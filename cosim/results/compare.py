@@ -21,7 +21,7 @@ from cosim.results.folder import RunFolder
 from cosim.results.student import cdf, interval, quantile, variance
 
 _ROWS = 1 << 16  # rows compared at a time
-_SHOWN = 20  # differences told; a run that differs usually differs everywhere
+_SHOWN = 20  # differences listed; a run that differs usually differs everywhere
 
 
 def exact(a: str | Path, b: str | Path) -> list[str]:
@@ -88,13 +88,13 @@ def effects(
     *,
     seeds: tuple[Sequence[object], Sequence[object]] | None = None,
 ) -> list[Effect]:
-    """How the figures of the runs `other` differ from those of the runs `base`.
+    """Compare the figures of the runs `other` with those of the runs `base`.
 
     Runs are given as their metrics (`metrics.json`), with `seeds` in the same order. Runs of equal seeds
-    had the same random numbers, so where two seeds or more are in both groups each difference is that
+    had the same random numbers. If both groups share two seeds or more, each difference is therefore that
     of such pairs, with the interval of Student's t over the pairs (Law, Simulation Modeling and
-    Analysis, 10.2.1). Else, with two runs or more on both sides, the interval is Welch's. Hedges' g
-    says how large the difference is beside the spread of the runs.
+    Analysis, 10.2.1). Otherwise, with two runs or more on both sides, the interval is Welch's. Hedges' g
+    is the difference relative to the spread of the runs.
     """
     found = []
     units = {key: entry["unit"] for run in (*base, *other) for key, entry in run["figures"].items()}

@@ -217,9 +217,9 @@ def signals_entry(
     origins: Mapping[str, str],
     told: Mapping[tuple[str, str], Sequence[str]] | None = None,
 ) -> dict[str, object]:
-    """`{signal: {"origin", "adapters", "rows", "columns": {column: unit}}}`. Who wrote no row lends no origin.
+    """`{signal: {"origin", "adapters", "rows", "columns": {column: unit}}}`; adapters without rows add no origin.
 
-    `told`: by adapter and signal, what the adapter itself says about where its rows come from.
+    `told`: by adapter and signal, the origins that the adapter itself reports for its rows.
     """
     entries: dict[str, dict[str, Any]] = {}
     wrote: dict[str, set[str]] = {}
@@ -259,7 +259,7 @@ def read_members(folder: Path, plan: Mapping[str, Any]) -> list[SlotHolder]:
 
 
 def disk_error(path: Path, error: OSError, kept: str) -> RunError:
-    """What to tell the operator when the disk refuses: file, reason, free space, what is kept."""
+    """The error for the operator when the disk refuses: file, reason, free space, what is kept."""
     try:
         free = f"{shutil.disk_usage(path.parent).free / 1e6:.1f} MB free there"
     except OSError:

@@ -285,7 +285,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _copy_run(source: Path, target: Path) -> None:
-    """A run's folder without its logs and without what says where it was on this machine."""
+    """Copy a run's folder without its logs and without the record of its place on this machine."""
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("logs", ORIGIN, ".*"))
 
 

@@ -21,9 +21,9 @@ from types import FrameType
 from cosim.bus.runtime import Runtime
 from cosim.results.recorder import Recorder
 
-_PATIENCE = 1.5  # s that a run gets to end by itself after it was told to end at once
-_GRACE = 6.0  # s after SIGTERM: container engines kill after ten, unless told otherwise
-_REPORT = 60.0  # s that the report of a run that had to be ended may take; who sent SIGTERM may grant less
+_PATIENCE = 1.5  # s that a run gets to end by itself after a request to end at once
+_GRACE = 6.0  # s after SIGTERM: container engines kill after ten by default
+_REPORT = 60.0  # s that the report of a run that had to be ended may take; the sender of SIGTERM may grant less
 
 
 class Interrupts:

@@ -35,7 +35,7 @@ _NODES = pa.schema([
 
 
 class EventLog:
-    """Writes what happens to `events.jsonl` at once, so that a killed run still tells it.
+    """Writes events to `events.jsonl` at once, so that those of a killed run are kept.
 
     The plan's own events are noted when they become due. `add` may be called from any thread.
     Events are few; a disk that refuses them refuses the frames too, so errors are kept for `close`.

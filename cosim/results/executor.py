@@ -23,7 +23,7 @@ from typing import Any, Literal, Protocol
 
 from cosim.contract.errors import RunError, SetupError
 
-GRACE = 20.0  # s that a run gets to write its partial results when it is told to stop
+GRACE = 20.0  # s that a run gets to write its partial results when it is asked to stop
 _START = 120.0  # s for the fork server to import everything; a cold network disk takes a minute
 # One thread for each library of a run: N runs then use N cores, and sums are added up in the same
 # order whatever the number of workers is. What the user has set in the environment is kept.
@@ -122,7 +122,7 @@ def failed(task: Task, error: str, seconds: float = 0.0) -> JobResult:
 
 
 def log_of(task: Task) -> str:
-    """Where a run's process writes what it says, relative to the task's base."""
+    """The file for the output of a run's process, relative to the task's base."""
     return f"logs/{task.key[:16]}.log"
 
 
@@ -150,7 +150,7 @@ class _Server:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            start_new_session=True,  # Ctrl-C reaches the sweep only, which then tells the runs to stop
+            start_new_session=True,  # Ctrl-C reaches the sweep only, which then asks the runs to stop
             env={**THREADS, **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
 
@@ -206,7 +206,7 @@ class _Server:
             raise RunError(f"the process that runs are forked from {self._ending()}")
 
     def _ending(self) -> str:
-        """How the server ended, with the last line that it said."""
+        """How the server ended, with its last line of output."""
         try:
             code = self._process.wait(5.0)
         except subprocess.TimeoutExpired:
@@ -216,7 +216,7 @@ class _Server:
 
 
 def ended(code: int, said: str) -> str:
-    """`was killed by SIGKILL`, or `ended with exit code 3: ` and the last line of what it said."""
+    """`was killed by SIGKILL`, or `ended with exit code 3: ` and the last line of its output."""
     how = f"was killed by {_name(-code)}" if code < 0 else f"ended with exit code {code}"
     lines = said.strip().splitlines()
     return f"{how}: {lines[-1].strip()}" if lines else how

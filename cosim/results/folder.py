@@ -32,11 +32,11 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "reached": _NUMBER, "step": _NUMBER, "ticks_done": _NUMBER, "pacing": _NUMBER, "lag": (dict,), "adapters": (list,),
     "signals": (dict,), "warnings": (list,), "faults": (list,), "files": (dict,), "versions": (dict,), "host": (dict,),
 }  # fmt: skip
-_RESERVE = 256 * 1024  # B held back, so that a run that filled the disk can still say so
+_RESERVE = 256 * 1024  # B in reserve, so that a run that filled the disk can still report it
 
 
 class DamagedError(SetupError):
-    """Files of a run are not what the run wrote: nothing that they say can be relied on."""
+    """Files of a run are not what the run wrote, so their content cannot be relied on."""
 
     exit_code = 1
 
@@ -65,11 +65,11 @@ class RunFolder:
         resumed: float | None = None,
         now: datetime | None = None,
     ) -> RunFolder:
-        """A new folder `base/<scenario>/<YYYYmmdd-HHMMSS>-<hash8>[-n]` (UTC) with manifest and plan.
+        """Create a folder `base/<scenario>/<YYYYmmdd-HHMMSS>-<hash8>[-n]` (UTC) with manifest and plan.
 
         Never takes an existing folder, whatever other processes create at the same time. `compiling`
-        says for how many seconds code was compiled before this run. `at` is the folder of a killed run
-        that is made again, `resumed` how far (s) that had got. `now` is for tests.
+        is the time (s) spent compiling code before this run. `at` is the folder of a killed run
+        that is repeated, `resumed` the time (s) that it had reached. `now` is for tests.
         """
         started = now or datetime.now(UTC)
         path = at or _claim(base / plan.name, f"{started:%Y%m%d-%H%M%S}-{plan.hash[:8]}")
@@ -87,9 +87,9 @@ class RunFolder:
 
     @staticmethod
     def open(path: str | Path) -> RunFolder:
-        """The folder at `path`. Raises `SetupError` that says why it is not a run folder.
+        """The folder at `path`. Raises `SetupError` with the reason when it is not a run folder.
 
-        `DamagedError` when its manifest is not as it was written.
+        Raises `DamagedError` when its manifest is not as it was written.
         """
         path = Path(path)
         try:
@@ -192,7 +192,7 @@ class RunFolder:
 
     @property
     def status(self) -> Status:
-        """The run's status; a run that says `running` but whose process is gone is `partial`."""
+        """The run's status; `partial` if the manifest has `running` but the run's process is gone."""
         written: Status = self.manifest["status"]
         return "partial" if written == "running" and not self.alive else written
 

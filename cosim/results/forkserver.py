@@ -3,8 +3,8 @@
 It imports what runs need and loads their compiled code once, then reads tasks from its input, one
 JSON object per line, and forks a process for each. It starts no thread and runs no simulation
 itself, so every fork begins in the same clean state. For each run that has ended it writes a line
-`{"key", "outcome", "code", "seconds", "overdue"}`. When its input ends it tells the runs to stop,
-kills those that have not ended after GRACE seconds, and leaves.
+`{"key", "outcome", "code", "seconds", "overdue"}`. When its input ends it asks the runs to stop,
+kills those that have not ended after GRACE seconds, and exits.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Run:
     answer: int  # file descriptor that the outcome comes from; -1 when it is closed
     begun: float
     written: bytearray = field(default_factory=bytearray)
-    stopped: float | None = None  # when it was told to stop
+    stopped: float | None = None  # when it was asked to stop
     overdue: bool = False
 
 
@@ -52,7 +52,7 @@ class ForkServer:
         self._reports = reports  # file descriptor to write reports to
         self._runs: dict[int, _Run] = {}
         self._warm = False
-        self._quiet = False  # nobody reads reports any more
+        self._quiet = False  # no reader of reports is left
 
     def serve(self) -> None:
         """Until the input ends; then all runs have ended, too."""
@@ -236,7 +236,7 @@ def _run(task: Task, answer: int, server: int) -> NoReturn:
 
 
 def _redirect(log: Path) -> None:
-    """Everything that the process says goes to `log`, or nowhere when the disk is full."""
+    """Redirect the output of the process to `log`, or nowhere when the disk is full."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     try:
         log.parent.mkdir(parents=True, exist_ok=True)

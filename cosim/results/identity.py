@@ -36,7 +36,7 @@ class Identities:
         self.members: list[SlotHolder] = [SlotHolder(i, node.id, "", i, 0, 0.0) for i, node in enumerate(scene.nodes)]
         self._scene = scene
         self._previous: list[int] = [-1] * static  # serial -> serial that held the same slot before
-        # one place more than slots, so that slot -1 (nobody) finds the last place and reads -1
+        # one place more than slots: slot -1 (no node) indexes the last place, which holds -1
         self._current = np.full(scene.capacity + 1, -1, np.int32)  # slot -> serial
         self._current[:static] = np.arange(static)
         self._generation = np.full(scene.capacity, -1, np.int64)
@@ -83,7 +83,7 @@ class Identities:
         return self._take(unknown, [self._anonymous(slot) for slot in unknown.tolist()], [0] * len(unknown), time)
 
     def serials_at(self, slots: NDArray[np.int32], times: NDArray[np.float64], out: NDArray[np.int32]) -> None:
-        """As `serials`, but whoever held slot `slots[i]` at `times[i]` (s), which may have left since."""
+        """As `serials`, but of the node that held slot `slots[i]` at `times[i]` (s), which may have left since."""
         self.serials(slots, out)
         for i in np.flatnonzero((slots >= 0) & (times < self._since.take(slots, mode="clip"))).tolist():
             serial, time = int(out[i]), float(times[i])

@@ -189,10 +189,10 @@ class Runs(_Tables):
 
 
 def load(run: str | Path, *, verify: bool = True) -> Run:
-    """The run in folder `run`. Raises `SetupError` that says why it is not one.
+    """The run in folder `run`. Raises `SetupError` with the reason when it is not one.
 
-    With `verify` its files are compared with the digests that the run wrote, about a second per GB, and
-    `DamagedError` names those that differ.
+    With `verify` its files are compared with the digests that the run wrote, about a second per GB.
+    `DamagedError` then names those that differ.
     """
     folder = RunFolder.open(run)
     if verify:
@@ -260,7 +260,7 @@ def _figures(
 
 @contextmanager
 def _undamaged(folder: RunFolder) -> Iterator[None]:
-    """What cannot be read in a run without digests, or in one that was killed, is told as damage."""
+    """Raise `DamagedError` for what cannot be read in a run without digests, or in one that was killed."""
     try:
         yield
     except (duckdb.Error, pa.ArrowException, ValueError, LookupError, TypeError, OverflowError) as error:

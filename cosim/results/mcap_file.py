@@ -7,8 +7,8 @@ Log times are simulated times in ns. Topics:
 - `/events`: `foxglove.Log`, what the scenario made happen;
 - `/SIGNAL/NAME`: every recorded signal, a message per row with the columns of results and a JSON schema of its own.
 
-NAME is a node of the scenario, or a fleet, whose members have a topic together and are told apart by `node`. Of more
-than `MOST_NODES` nodes and fleets each signal has one topic, `/SIGNAL`.
+NAME is a node of the scenario, or a fleet, whose members share a topic and are distinguished by `node`. With more
+than `MOST_NODES` nodes and fleets, each signal has one topic, `/SIGNAL`.
 """
 
 from __future__ import annotations

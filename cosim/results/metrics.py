@@ -2,10 +2,10 @@
 
 Response time of a completed task = ended - created, and splits into upload (uploaded - created),
 queue (started - uploaded; 0 where hosts share their cores among all tasks), compute
-(computed - started) and download (ended - computed). A part is told of the tasks that have both its times: a
+(computed - started) and download (ended - computed). A part covers the tasks that have both its times: a
 job of a graph has no single upload, and hence no queue either.
 
-Of tasks that were recorded as statistics the quantiles are those of `cosim.results.summary`, within its error.
+For tasks recorded as statistics, the quantiles are those of `cosim.results.summary`, within its error.
 """
 
 from __future__ import annotations

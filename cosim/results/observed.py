@@ -44,12 +44,12 @@ class Publishing:
         self._send()
 
     def idle(self) -> None:
-        """Publish the last tick again if that is some time ago: somebody may have come, or the state changed."""
+        """Publish the last tick again if that is some time ago: an observer may have joined, or the state changed."""
         if monotonic() - self._at >= _AGAIN:
             self._send()
 
     def ended(self, status: str) -> None:
-        """Tell the observers how the run ended; the frames' buffers are gone by now."""
+        """Report to the observers how the run ended; the frames' buffers are gone by now."""
         self._last = (*self._last[:2], ())
         self._send(last=True, ended=status)
 
@@ -74,7 +74,7 @@ def publisher(
     *,
     steered: bool = False,
 ) -> Iterator[Publishing]:
-    """Publish a run at `address`, and say where that is, unless the caller has chosen just that and others may look.
+    """Publish a run and report its address, unless `address` names it exactly and other machines can reach it.
 
     `started` is the scene as it is known at the first tick.
     """
@@ -82,7 +82,7 @@ def publisher(
 
     with Publisher(address, scene) as found:
         here = found.address.startswith("tcp://127.")
-        if here or found.address != address:  # in a container, 0.0.0.0 and its port tell nobody anything
+        if here or found.address != address:  # in a container, 0.0.0.0 and its port are of no use
             say(f"publishing frames at {found.address}")
         if here:  # elsewhere it may have another name
             say(f"to watch: cosim view {found.address}{', to steer with --token and the token' if steered else ''}")
@@ -91,7 +91,7 @@ def publisher(
 
 @contextmanager
 def controlled(say: Callable[[str], None], steering: Steering, address: str = LOOPBACK) -> Iterator[str]:
-    """Take commands at `address` and say where that is and with which token, which is told this once."""
+    """Take commands at `address`; report the address and the token, which is shown only this once."""
     from cosim.bus.steering import VERBS
     from cosim.talk.control import ControlSocket, new_token
 
@@ -104,7 +104,7 @@ def controlled(say: Callable[[str], None], steering: Steering, address: str = LO
 
 
 def state_of(steering: Steering, events: EventLog, control: str) -> Callable[[], dict[str, Any]]:
-    """What a run says of itself with every publication; `control` is the address for commands, or ""."""
+    """The run's own state for every publication; `control` is the address for commands, or ""."""
 
     def state() -> dict[str, Any]:
         return {

@@ -30,9 +30,9 @@ _WHO = re.compile(r"\[imsi-(\d+)\] (.+)")
 
 @dataclass(frozen=True, slots=True)
 class CoreEvent:
-    """A line of a core's log that says something of a phone or of how many there are."""
+    """A line of a core's log about a phone or about the number of phones."""
 
-    time: datetime  # of the year that the reader was told; the log has none
+    time: datetime  # in the year given to the reader; the log has none
     part: str  # amf, gmm, smf
     what: str  # "Registration complete", or the counter
     who: str = ""  # IMSI
@@ -146,7 +146,7 @@ def _leave(core: _Core, time: float, imsi: str, *, connected: bool) -> None:
 
 
 def read(path: Path, year: int = EPOCH.year) -> list[CoreEvent]:
-    """The counters and what is said of single phones, of a core's log; other lines are passed over."""
+    """The counters and the events of single phones in a core's log; other lines are skipped."""
     found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         match = _LINE.match(line)

@@ -114,11 +114,11 @@ class Recorder:
         error: BaseException | None = None,
         facts: Mapping[str, object] | None = None,
     ) -> None:
-        """End the files, make Parquet of them, complete the manifest. A second call does nothing.
+        """End the files, convert them to Parquet, complete the manifest. A second call does nothing.
 
         `facts` are further keys of the manifest (`adapters`, `lag`, `wall_seconds`, ...). Raises
-        `RunError` when the disk refused, unless `error` already says why the run ended; the
-        folder is then `partial` and can still be read.
+        `RunError` when the disk refused, unless `error` already gives the reason for the end of the
+        run; the folder is then `partial` and can still be read.
         """
         if self._closed:
             return
@@ -244,8 +244,8 @@ class Recorder:
     ) -> None:
         """The serials of the nodes that rows are about.
 
-        A task outlives its device: the slot of one that left may have a new member when the task
-        ends, so rows that say when they were created belong to whoever was there then.
+        A task can outlive its device: when the task ends, the slot may already have a new member. Rows
+        with a creation time therefore belong to the node that held the slot at that time.
         """
         if spec.rows == "event" and "created" in frame.columns:
             self._introduce(slots, frame.time)
@@ -254,7 +254,7 @@ class Recorder:
             self._translate(slots, frame.time, out)
 
     def _translate(self, slots: NDArray[np.int32], time: float, out: NDArray[np.int32]) -> None:
-        """The serials of whoever is at `slots` now."""
+        """The serials of the nodes that hold `slots` now."""
         self._identities.serials(slots, out)
         if len(out) and out.min() < 0 and self._introduce(slots, time):
             self._identities.serials(slots, out)
@@ -339,7 +339,7 @@ def describe(error: BaseException) -> dict[str, object]:
 
 
 def _told(facts: Mapping[str, Any]) -> dict[tuple[str, str], Sequence[str]]:
-    """What adapters say in `origins` of their summaries about where their rows come from."""
+    """The origins of rows, by adapter and signal, from `origins` in the summaries of the adapters."""
     return {
         (str(row["name"]), signal): found
         for row in facts.get("adapters", ())

@@ -1,4 +1,4 @@
-"""Replications: runs that differ in their seed only, and what their figures say together."""
+"""Replications: runs that differ in their seed only, and the statistics of their figures."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def groups_of_sweep(folder: Path, results: Iterable[JobResult]) -> list[Group]:
 
 
 def main_figures(groups: Sequence[Group], most: int = 6) -> list[str]:
-    """The figures that say most, out of those that the runs have."""
+    """The most informative figures of those that the runs have."""
     known = {key for some in groups for run in some.runs for key, f in run["figures"].items() if f["value"] is not None}
     rest = sorted(known - set(MAIN))
     return [*(key for key in MAIN if key in known), *rest][:most]

@@ -1,7 +1,8 @@
 """A run from plan to folder: adapters built, runtime driven, results kept, everything stopped.
 
-Whatever ends the run - its end, an adapter that dies, a full disk, Ctrl-C, SIGTERM - the adapters
-are closed and the folder is completed; `status` is then `partial` and the error says why.
+However the run ends (at its end, by an adapter that dies, a full disk, Ctrl-C or SIGTERM), the
+adapters are closed and the folder is completed. A run that was cut short has the `status` `partial`
+and an error with the reason.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Outcome:
 
     @property
     def summary(self) -> str:
-        """One line for people: the pace is that of the ticks; what came before is told apart."""
+        """One line for people: the pace covers the ticks only; the time before them is listed separately."""
         running = max(0.0, self.wall_seconds - self.starting_seconds)
         pace = self.reached / running if running > 0 else float("inf")
         shown = f"{pace:.0f}" if pace >= 10 else f"{pace:.2g}"
@@ -84,7 +85,7 @@ class Outcome:
 
 
 class _Ticks:
-    """Tells the caller how far the run is."""
+    """Reports the progress of the run to the caller."""
 
     def __init__(self, progress: Callable[[int], None]) -> None:
         self._progress = progress
@@ -104,7 +105,7 @@ def run(
     """Load, plan and run a scenario from Python.
 
     Raises `ScenarioError` or `SetupError` before anything is started. A run that fails later
-    returns an outcome whose status is `partial` and whose error says why.
+    returns an outcome whose status is `partial` and whose error gives the reason.
     """
     return run_plan(plan_of(scenario, overrides), Path(out), driver=driver, observers=observers)
 
@@ -124,8 +125,8 @@ def run_plan(
 ) -> Outcome:
     """Run `plan` and return where its results are.
 
-    The folder is made below `base`. `progress` is called with each finished tick, `say` with what
-    the person at the terminal should know. `publish` and `control` (which includes `publish`) are an
+    The folder is made below `base`. `progress` is called with each finished tick, `say` with messages
+    for the user at the terminal. `publish` and `control` (which includes `publish`) are an
     address, or True for a port of the loopback interface that the system chooses. With `counting`,
     values out of the bounds of their signals are counted instead of ending the run. `again` is a killed
     run of this plan whose folder is filled anew, see `cosim.results.resume`. Errors before the
@@ -359,7 +360,7 @@ def _lag(pacer: Pacer) -> dict[str, Any]:
 
 
 class _RunLog(logging.FileHandler):
-    """A log that a full disk silences; the run itself says that the disk is full."""
+    """A log that goes silent when the disk is full; the run itself reports the full disk."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name in logging
         """Leave the line out."""

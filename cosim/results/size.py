@@ -47,7 +47,7 @@ class Sizing:
     high: Any
     tried: list[dict[str, Any]]  # value, runs, verdict, figures: mean, low, high; cost: mean, low, high
     contrary: list[dict[str, Any]]  # lower and upper value, figure, difference with its interval
-    cost: str  # figure that the cost of the answer is told by; "" when the runs have none
+    cost: str  # figure that measures the cost of the answer; "" when the runs have none
     next_cost: dict[str, Any]  # of the answer against the value tried below it: mean, low, high in pairs; {} if none
     owning: float | None  # price of the answer per hour, where a price of one was given
     runs: int

@@ -1,15 +1,15 @@
-"""The smallest of ordered values for which goals hold on average, found with as few runs as it takes.
+"""Find the smallest of ordered values for which goals hold on average, with as few runs as necessary.
 
 Each value is run with seeds 1, 2, 3, ... - the same for all values, so that runs of equal seeds differ in the
-value alone - until the mean of the goal's figure lies on one side of its limit with the confidence asked for.
+value alone - until the mean of the goal's figure lies on one side of its limit with the requested confidence.
 
-Runs are looked at after `least`, 2 `least`, 4 `least`, ... of them. A value meets a goal once the confidence
+Runs are evaluated after `least`, 2 `least`, 4 `least`, ... of them. A value meets a goal once the confidence
 bound of the mean (Student's t) has passed the limit. The error is divided equally among all values that
-may be tried, all looks and all goals (Bonferroni), so that the probability of any wrong verdict is at most
-1 - confidence (for means that are about normal; what no run has seen is in no bound).
+may be tried, all evaluations and all goals (Bonferroni), so that the probability of any wrong verdict is at
+most 1 - confidence (for means that are about normal; no bound covers events that no run contained).
 
 The search halves the range. That alone would assume that a larger value never does worse, so every
-smaller value is tried as well, unless that assumption is asked for.
+smaller value is tried as well, unless that assumption is requested.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def goals_in(text: str) -> list[Goal]:
 
 
 def _figure(parts: tuple[str, ...]) -> Named:
-    """A figure of runs, whose unit the runs will tell."""
+    """A figure of runs; its unit comes from the runs."""
     if len(parts) != 1:
         raise ValueError(f"'{'.'.join(parts)}' is not the name of a figure")
     return Named("number", None)
@@ -74,7 +74,7 @@ def _figure(parts: tuple[str, ...]) -> Named:
 
 @dataclass
 class Tried:
-    """A value that was tried: its runs by seed 1, 2, ..., and what they say."""
+    """A value that was tried: its runs by seed 1, 2, ..., and the verdict from them."""
 
     index: int
     samples: list[Sample] = field(default_factory=list)
@@ -159,7 +159,7 @@ class Smallest:
         return mean, mean - half, mean + half
 
     def contrary(self) -> list[Contrary]:
-        """Neighbours among the tried values that contradict 'larger is never worse', told in pairs of equal seeds."""
+        """Adjacent tried values that contradict 'larger is never worse', compared in pairs of equal seeds."""
         found = []
         order = sorted(self.tried)
         level = 1.0 - (1.0 - self.confidence) / max(1, (len(order) - 1) * len(self.goals))

@@ -32,7 +32,7 @@ from cosim.physics.radio import nr
 from cosim.results.load import Run, load
 
 Row = dict[str, Any]
-EPOCH = datetime(1970, 1, 1)  # simulated time 0, unless said otherwise; logs have no zone
+EPOCH = datetime(1970, 1, 1)  # simulated time 0 by default; logs have no zone
 _CELLS = "cells.csv"  # which node has which pci, and which phone had which rnti when
 _LIGHT = 299_792_458.0  # m/s
 _HEADER_EVERY = 10  # lines of the console's trace
@@ -281,6 +281,6 @@ def _engineering(value: float, digits: int) -> str:
 
 
 def _number(text: str) -> float | None:
-    """The value of "17.2Mbps", "3%", "97n", "0x4601"; None for n/a and for what says no number."""
+    """The value of "17.2Mbps", "3%", "97n", "0x4601"; None for n/a and for text without a number."""
     match = _AMOUNT.fullmatch(text)
     return float(match[1]) * _PREFIXES[match[2]] if match else None

@@ -34,7 +34,7 @@ CHUNK_BYTES = 4 * 2**20
 DIRECT_BYTES = 2**20  # frames of this size and more are not copied
 CHUNKS = 3  # per stream: one is filled, one is written, one is between the two
 SUFFIX = ".arrows"
-_PATIENCE = 120.0  # s that the run waits for the disk before it says so
+_PATIENCE = 120.0  # s that the run waits for the disk before it reports this
 _RUNS = b"runs"  # key of a batch's metadata: times and row counts
 
 
@@ -214,8 +214,8 @@ def open_file(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
 class Writer:
     """The thread that writes chunks and new members in the order in which they were handed over.
 
-    After a failure it writes nothing more, keeps taking what comes (so that nobody waits for ever)
-    and holds the error with the file that it happened on.
+    After a failure it writes nothing more, but keeps accepting items (so that no producer waits for
+    ever), and holds the error with the file in which it occurred.
     """
 
     def __init__(self, members: Path, opener: Callable[[Path], Any] = open_file) -> None:

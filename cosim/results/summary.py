@@ -31,7 +31,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 ERROR: Final = 0.01  # of a quantile, relative
-_LEAST, _MOST = 1e-9, 1e15  # sizes that bins tell apart
+_LEAST, _MOST = 1e-9, 1e15  # range of sizes that the bins resolve
 _WIDTH = math.log((1.0 + ERROR) / (1.0 - ERROR))
 LAST: Final = math.ceil(math.log(_MOST / _LEAST) / _WIDTH)  # the highest bin
 ROWS, BINS = "_summary", "_bins"  # behind the name of the signal
@@ -238,7 +238,7 @@ class Summary:
         return (self._window + 1) * self._every * self._step
 
     def _window_of(self, tick: int) -> int:
-        """A frame tells of the time up to its tick; the one at 0 belongs to the first window."""
+        """The window of a frame, which covers the time up to its tick; the one at 0 belongs to the first window."""
         return max(0, tick - 1) // self._every
 
     def _group(self, code: Ints) -> Ints:
@@ -254,7 +254,7 @@ class Summary:
         return group
 
     def _named(self, code: Ints, number: int) -> dict[str, Array]:
-        """The columns that say what rows are about."""
+        """The columns that identify what rows are about."""
         found: dict[str, Array] = {"start": np.full(len(code), self._window * self._every * self._step)}
         for column, size in zip(reversed(self._by), reversed(self._radix[1:]), strict=True):
             found[column.name], code = code % size - 1, code // size

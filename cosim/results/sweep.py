@@ -6,9 +6,9 @@
 - `results.jsonl`: one line per ended run (`key`, `run`: its folder, `parameters`, `status`, `error`,
   `log`, `figures`, `wall_seconds`, `basis`), only ever appended to; the last line of a key counts,
 - `runs/<scenario>/...`: the run folders,
-- `logs/<key>.log`: what a run's process said, if anything.
+- `logs/<key>.log`: the output of a run's process, if any.
 
-A run is known by the hash of its plan: asking for the same sweep again makes only the runs that are
+The hash of its plan identifies a run: repeating the same sweep makes only the runs that are
 missing, have not completed, or were made from other data files or by another version (`basis`).
 """
 
@@ -234,7 +234,7 @@ def _basis(plan: Plan, folder: Path, digests: dict[Path, str]) -> str:
                 if path not in digests:
                     with path.open("rb") as file:
                         digests[path] = hashlib.file_digest(file, "sha256").hexdigest()
-            except OSError:  # the run says so
+            except OSError:  # the run reports it
                 digests[path] = ""
             whole.update(digests[path].encode())
     return whole.hexdigest()[:16]

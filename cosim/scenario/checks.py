@@ -218,7 +218,7 @@ class _Checks:
                 self.report((*at, "do"), "degrades nothing", "give 'delay', 'loss' or 'rate'")
 
     def brought(self, event: EventKey, at: Keys) -> None:
-        """An event of an adapter says what it happens to, and has an end only if it can."""
+        """Check that an event of an adapter names its target, and has an end only if it can be undone."""
         do = getattr(event, "do", "")
         if getattr(event, event.TARGET) is None:
             self.report((*at, "do"), f"'do: {do}' needs '{event.TARGET}'", f"name the {event.TARGET} it happens to")

@@ -1,6 +1,6 @@
-"""Does a scenario use calibrated values where they were calibrated? What it does otherwise is told.
+"""Warn of a scenario that uses calibrated values outside the range of their calibration.
 
-Told are values that were changed afterwards to beyond their interval, also by a node or group that
+Warnings name values that were later changed to beyond their interval, also by a node or group that
 overrides its kind, and conditions (rates, sizes, distances) beyond those of the measurement.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cosim.scenario.load import Loaded
 
 _NEAR = 1e-6  # relative; texts are rounded
-_ALIKE = 0.1  # relative; how far from the only value that was seen nothing is said
+_ALIKE = 0.1  # relative; distance from the only measured value up to which no warning is given
 _QUANTITY = re.compile(r"(?<![\w.])([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s,()]*)", re.ASCII)
 
 
@@ -119,7 +119,7 @@ def quantity(value: object) -> tuple[float, str] | None:
         for dimension, factors in DIMENSIONS.items():
             if match[2] in factors:
                 number = float(match[1]) * factors[match[2]]
-                # "every 500 ms" and "2 Hz" say the same
+                # "every 500 ms" and "2 Hz" are equivalent
                 if dimension == "time" and str(value).lstrip().startswith("every") and number > 0.0:
                     return 1.0 / number, "frequency"
                 return number, dimension

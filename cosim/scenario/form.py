@@ -54,7 +54,7 @@ class Form:
 
 
 def between(low: object, high: object) -> tuple[Form, float, float]:
-    """The form that both bounds have, and their numbers. Raises `ValueError` that says why there is none."""
+    """The form that both bounds have, and their numbers. Raises `ValueError` with the reason when there is none."""
     for bound in (low, high):
         if isinstance(bound, bool) or not isinstance(bound, (int, float, str)):
             raise ValueError(f"a bound is a number or a text with a number, not {found(bound)}")

@@ -1,4 +1,4 @@
-"""The free values of a calibration: from what `calibrate.free` says to the fields that take each value."""
+"""The free values of a calibration: from the entries of `calibrate.free` to the fields that take each value."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Free:
     scale: Literal["linear", "log"] = "linear"
     prior: tuple[float, float] | None = None  # mean and sd of a normal one; on a log scale of the logarithm
     choices: tuple[Any, ...] = ()
-    start: float | None = None  # None: the scenario says nothing
+    start: float | None = None  # None: not set in the scenario
     varies: float = 0.0  # standard deviation over value, from one time to another
 
     def written(self, number: float) -> Any:  # noqa: ANN401 - YAML data
@@ -245,7 +245,7 @@ class FreeValues:
         return []
 
     def _now(self, members: tuple[Keys, ...]) -> object:
-        """The value that the first of the fields has, as text with a unit; None when nothing says it."""
+        """The present value of the first field, as text with a unit; None when it is set nowhere."""
         keys = members[0]
         written = self._plain(keys)
         if written is not None:

@@ -56,7 +56,7 @@ class Example:
 
     @property
     def time(self) -> str:
-        """How long a run takes, in the words of its README; "" if they say nothing."""
+        """How long a run takes, in the words of its README; "" if it does not state this."""
         found = [match[0].strip() for match in _TIME.finditer(self.needs) if "first" not in match[0]]
         return found[0].removeprefix("It takes ").removeprefix("and ") if found else ""
 

@@ -65,7 +65,7 @@ def shipped() -> Path:
 def gather(file: Path, overrides: Sequence[str], problems: list[Problem]) -> tuple[Item | None, tuple[Path, ...]]:
     """The tree of `file` with its includes and `overrides`, and every file that was read.
 
-    No tree when a file cannot be read or does not hold a mapping; `problems` says why.
+    No tree when a file cannot be read or does not hold a mapping; `problems` then has the reason.
     """
     files: dict[Path, None] = {}
     root = _with_includes(file, (), files, problems)

@@ -340,7 +340,7 @@ def _like(name: str, default: object) -> Any:  # noqa: ANN401 - as pydantic's Fi
 
 
 def _summary(model: type[Block]) -> str:
-    """The first line of what a class says of itself, as a description."""
+    """The first line of a class's docstring, as a description."""
     line = (model.__doc__ or "").strip().partition("\n")[0].rstrip(".")
     return line[:1].lower() + line[1:]
 

@@ -24,7 +24,7 @@ BLOCK = "parameters"
 NAME = r"[A-Za-z][A-Za-z0-9_]{0,63}"
 _USE = re.compile(rf"\$\{{({NAME})\}}", re.ASCII)
 _RANGE = re.compile(rf"\[(\d{{1,9}}|{NAME})\.\.(\d{{1,9}}|{NAME})\]", re.ASCII)
-_WORDS = (BLOCK, "name", "apiVersion", "kind")  # what says what the file is
+_WORDS = (BLOCK, "name", "apiVersion", "kind")  # keys that identify the file
 _PROSE = ("title", "description")  # in which [1..N] is no range
 _KEPT = ("sweep", "calibrate")  # paths in them are those of the file
 
@@ -45,7 +45,7 @@ def filled(root: Item, problems: list[Problem]) -> Item:
             problems.append(tree.problem(root, at, f"'{names[0]}' ends a range of nodes and is no parameter", hint))
         return root
     if not isinstance(block.value, dict):
-        return root  # the model says so
+        return root  # the model reports it
     filling = _Filling(root, {name: child.value for name, child in block.value.items()}, problems)
     entries = {
         key: child
@@ -85,7 +85,7 @@ class _Filling:
             if not re.fullmatch(NAME, name, re.ASCII):
                 self._report((BLOCK, name), f"'{shorten(name)}' is not a name of a parameter", "for example 'N'")
             elif self._unfit(name):
-                self._used.add(name)  # the model says that it is none
+                self._used.add(name)  # the model reports that it is none
 
     def item(self, item: Item, keys: Keys) -> Item:
         if isinstance(item.value, dict):
@@ -133,7 +133,7 @@ class _Filling:
         return match[0] if self._unfit(name) else str(self._values[name])
 
     def _unfit(self, name: str) -> bool:
-        """Whether what stands for a parameter is neither a number nor a text, as the model says."""
+        """Whether the value of a parameter is neither a number nor a text, which the model reports."""
         return isinstance(self._values[name], (dict, list)) or self._values[name] is None
 
     def _end(self, end: str, keys: Keys) -> str:

@@ -76,7 +76,7 @@ Place = Annotated[list[float] | Placement, PlaceForm()]
 
 
 def read(text: str) -> Placement:
-    """The placement that `text` says. Raises `ValueError`."""
+    """The placement that `text` describes. Raises `ValueError`."""
     words = text.strip()
     if words.startswith("points ") and (file := words[7:].strip()):
         return Placement("points", file=file)

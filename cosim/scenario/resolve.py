@@ -242,7 +242,7 @@ class _Kinds:
                 if name == min(circle):
                     told = f"kinds start from each other: {' -> '.join([*circle, base])}"
                     report(("kinds", name, "kind"), told, "let one of them start from a built-in kind")
-                return [KindBlock(tier="device"), *chain]  # else their nodes would be said to have no tier
+                return [KindBlock(tier="device"), *chain]  # else their nodes would be reported as without a tier
             if base not in self.own:
                 if base in kinds.NAMES:
                     return [kinds.built_in(base), *chain]

@@ -31,7 +31,7 @@ def schema() -> Schema:
             kind = registry.adapter_kind(name)
             model = kind.load_config()
         except (SetupError, ImportError, AttributeError, TypeError):
-            continue  # `cosim adapters` says why
+            continue  # `cosim adapters` gives the reason
         definitions.update(_definitions(name, model, kind.summary))
         blocks[name] = {"$ref": f"#/$defs/{_ref(name)}"}
     properties: Schema = whole["properties"]
@@ -50,7 +50,7 @@ def schema() -> Schema:
         "$id": ID,
         "title": "continuum-cosim scenario",
         **whole,
-        # what an including file does not say, an included one may
+        # an included file may supply keys that the including one lacks
         "anyOf": [{"required": ["include"]}, {"required": required}],
         "$defs": dict(sorted(definitions.items())),
     }
@@ -89,7 +89,7 @@ def _forms(part: Any) -> Iterator[Schema]:  # noqa: ANN401 - JSON values
 
 
 def _polish(whole: Schema) -> None:
-    """Say defaults as an author would write them, and drop titles that only repeat the key."""
+    """Write defaults as an author would, and drop titles that only repeat the key."""
     for part in _forms(whole):
         part.pop("title", None)
         dimension = part.pop("x-dimension", None)
@@ -133,7 +133,7 @@ def _definitions(name: str, model: type[BaseModel], summary: str) -> Schema:
 
 
 def _adapters(blocks: Schema, description: str, definitions: Schema) -> Schema:
-    """Blocks named after their adapter, and blocks of any name that say `use:`."""
+    """Blocks named after their adapter, and blocks of any name with the key `use:`."""
     definitions["adapter-by-use"] = {
         "description": "an adapter whose name in the scenario is not that of its kind",
         "type": "object",

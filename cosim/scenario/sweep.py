@@ -29,7 +29,7 @@ _RANGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One combination of a sweep: what is set to what, and how to tell `load` so."""
+    """One combination of a sweep: the value of each path, and the overrides that pass them to `load`."""
 
     assignments: Mapping[str, Any]  # dotted path -> YAML value
 

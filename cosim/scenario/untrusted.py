@@ -1,4 +1,4 @@
-"""A scenario of somebody else: as data, without anything that reaches beyond its folder."""
+"""Accept a scenario from an untrusted author only as data, without anything that reaches beyond its folder."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _reaching(root: Item, data: object) -> list[Problem]:
     for name, block in (blocks if isinstance(blocks, dict) else {}).items():
         use = (block.get("use") or name) if isinstance(block, dict) else name
         if not isinstance(use, str) or use not in registry.adapter_names():
-            continue  # the ordinary check says so
+            continue  # the ordinary check reports it
         model = registry.adapter_kind(use).load_config()
         found += [
             tree.problem(root, ("adapters", name, *keys), f"{what}, which is not for an untrusted scenario", HINT)

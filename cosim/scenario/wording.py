@@ -1,4 +1,4 @@
-"""What a model has to say about wrong data, in words for the author of the file."""
+"""A model's errors about wrong data, in words for the author of the file."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def problems_of(error: ValidationError, model: type[BaseModel], root: Item, pref
     return [
         _problem(details, way, model, root, prefix)
         for way, details in groups.items()
-        if not (details[0]["type"] == "missing" and way in misspelt)  # the hint at the other key says it
+        if not (details[0]["type"] == "missing" and way in misspelt)  # the hint at the other key covers it
     ]
 
 
@@ -188,7 +188,7 @@ def _problem(details: list[Any], way: Keys, model: type[BaseModel], root: Item, 
     if kind == "literal_error":
         hint = did_you_mean(str(value), _words(context), otherwise="possible")
         return problem(root, at, f"{found(value)} is not possible here", hint)
-    if kind == "union_tag_invalid":  # a list of words, of which one says what the rest is
+    if kind == "union_tag_invalid":  # one word of a list decides what the rest is
         key, words = str(context["discriminator"]).strip("'"), _words({"expected": context["expected_tags"]})
         hint = did_you_mean(str(context["tag"]), words, otherwise="possible")
         return problem(root, (*at, key), f"'{shorten(str(context['tag']))}' is not possible here", hint)
@@ -254,7 +254,7 @@ def _form(pattern: str, value: object) -> str:
 
 
 def _description(model: type[BaseModel], way: Keys) -> str:
-    """What the model says about the key at `way`, as far as it says anything."""
+    """The model's description of the key at `way`, "" when it has none."""
     owner: object = model
     for part in way[:-1]:
         below = [option for kind in _options(owner) for option in _below(kind, part)]

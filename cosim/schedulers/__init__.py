@@ -1,19 +1,19 @@
-"""Schedulers: who runs a task, for all models.
+"""Schedulers: where a task runs, for all models.
 
 There are three kinds, all named in the same places (`adapters.continuum.scheduler`,
 `adapters.interval.policy`, `adapters.radio.response.do`, those of extensions) and all listed by
 `cosim schedulers`:
 
 - compiled into one model: the cheapest, and part of that model (`BUILTIN`, `Model.compiled`);
-- policies: written once against documented state, for every model that asks for one of the decisions
-  that they can take. `cosim.schedulers.state` is the interface, `cosim.schedulers.policies` are those
-  that come with the product, and `known_models` says what each model asks for;
+- policies: written once against documented state, for every model that asks for one of the decisions that
+  they can take. `cosim.schedulers.state` is the interface, `cosim.schedulers.policies` are those that
+  come with the product, and `known_models` lists what each model asks for;
 - functions of three arguments, for the continuum alone, described below.
 
 Name one of your own as `module:name`, or give it a name through the entry-point group
 `cosim.schedulers`.
 
-A scheduler is a function of three arguments that answers with the number of a host:
+A scheduler is a function of three arguments that returns the number of a host:
 
     def choose(request, reach, hosts):
         '''The idle host with the fastest path, else the cloud.'''
@@ -35,15 +35,15 @@ A scheduler is a function of three arguments that answers with the number of a h
   included), running (tasks on the host), up, frequency (cycles/s of a core now), memory and storage
   (B free, inf: unlimited), units and free_units (of the accelerator that the task needs), state (0 on,
   1 asleep, 2 waking, 3 booting, 4 off). It is the engine's own state: look, do not write.
-- the answer: a number 0..len(hosts)-1, `LOCAL` (-2) for the device itself, `NONE` (-1) for nobody:
-  then a device without coverage waits for coverage and is asked about again, and the task of a
-  device with coverage fails.
+- the answer: a number 0..len(hosts)-1, `LOCAL` (-2) for the device itself, `NONE` (-1) for no host: then
+  a task whose device has no coverage waits for it and is asked about again, and one whose device has
+  coverage fails.
 
-The function may be plain Python or compiled by numba. It is called once per decision, in the order
-of simulated time, with the state as it is at that time; the engine stops for it, so an exception in
-it ends the run with its own traceback.
+The function may be plain Python or compiled by numba. It is called once per decision, in the order of
+simulated time, with the state at that time. The engine stops for it, so an exception in it ends the run
+with its own traceback.
 
-For its answers to be repeatable, a scheduler takes its random numbers from `request.chance`.
+To be repeatable, a scheduler takes its random numbers from `request.chance`.
 """
 
 from __future__ import annotations
@@ -125,8 +125,9 @@ _MODELS: dict[str, Model] = {
 
 BRANCHING = ("interval",)  # the models that let policies try candidates on them
 
-# Policies that are made of files: name -> (where, decisions, key of the files, models that read them, one line). The
-# model's configuration has the files under the key, and tells the policy by `observe` what is measured.
+# Policies that are made of files: name -> (where, decisions, key of the files, models that read them, one line).
+# The model's configuration has the files under the key, and the model reports measurements to the policy by
+# `observe`.
 OF_FILES: dict[str, tuple[str, frozenset[str], str, tuple[str, ...], str]] = {
     "mlsysops": (
         "cosim.schedulers.mlsysops:ClusterAgent", frozenset(("task",)), "mlsysops", ("continuum",),
@@ -148,7 +149,7 @@ def known_models() -> Mapping[str, Model]:
 
 
 class SchedulerError(Exception):
-    """There is no such scheduler, or it cannot be imported, made or compared; says what there is."""
+    """There is no such scheduler, or it cannot be imported, made or compared; the message states what there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +244,7 @@ def takes(name: str, decision: str) -> bool:
 
 
 def needs_branch(name: str) -> bool:
-    """Whether a policy that has a name tries candidates on the model, which says so by its attribute `branches`."""
+    """Whether a policy that has a name tries candidates on the model, as its attribute `branches` states."""
     if name not in POLICIES and name not in installed("schedulers"):
         return False
     try:

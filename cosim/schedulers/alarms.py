@@ -81,7 +81,7 @@ class RadioOrders:
 
     cell: ArrayLike | None = None  # (n,) number of the only cell that a device may use, ANY, or OFF
     carrier: ArrayLike | None = None  # (n,) Hz, the only carrier that a device may use, 0: any
-    awake: ArrayLike | None = None  # (m,) whether a spare cell sends; of other cells it says nothing
+    awake: ArrayLike | None = None  # (m,) whether a spare cell sends; without meaning for other cells
     send: Mapping[int, Sequence[float]] = field(default_factory=dict)  # cell -> (x, y, z) m; those left out go home
 
 

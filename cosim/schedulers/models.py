@@ -61,7 +61,7 @@ class PerTask:
         return int(answers(self._policy, State(request.time, 0.0, rows, tasks, reach[None, :].copy()))[0])
 
     def learn(self, ended: dict[str, NDArray[Any]]) -> None:
-        """Tell the policy which tasks ended: rows of `Engine.drain`, or of real tasks, which have no stages."""
+        """Report ended tasks to the policy: rows of `Engine.drain`, or of real tasks, which have no stages."""
         numbers = np.array([self._numbers.get(int(slot), KEEP) for slot in ended["host"]], np.int64)
         completed = np.isfinite(ended["computed"]) & (ended["status"] == 0)
         rows: Ended = {

@@ -1,10 +1,10 @@
-"""What all schedulers of the catalogue minimise: energy and response time, weighed by what the system runs at.
+"""The objective of all schedulers of the catalogue: energy and response time, weighed by the system's present level.
 
-A decision's cost is w E / (P L) + (1 - w) R / (n L). E are the joules of the coming interval and those that
-its containers will still take at the rates of its end, R the seconds that they have been in the system and
-will still be. P (W) and n are the running means of the fleet's power and of the tasks in the system, L the length
-of an interval. To first order a decision that lowers this cost by x lowers w log(energy) + (1 - w) log(mean
-response time) of the whole run by x intervals in all of them, by Little's law, so the weights mean what they say.
+A decision's cost is w E / (P L) + (1 - w) R / (n L). E are the joules of the coming interval and those that its
+containers will still take at the rates of its end. R are the seconds that they have been in the system and will
+still be. P (W) and n are the running means of the fleet's power and of the tasks in the system, L the length of an
+interval. To first order, a decision that lowers this cost by x lowers w log(energy) + (1 - w) log(mean response
+time) of the whole run by x intervals in all of them, by Little's law, so the weights have their literal meaning.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ MEMORY = 20.0  # intervals
 
 
 def powers(state: State) -> tuple[Floats, Floats]:
-    """(H,) W of each host without load and at full load; where no model says it, by its speed, idle at half."""
+    """(H,) W of each host without load and at full load; if no model gives it, by its speed, idle at half."""
     hosts = state.hosts
     full = np.where(np.isfinite(hosts["full_power"]), hosts["full_power"], hosts["speed"] / 1e8)
     return np.where(np.isfinite(hosts["idle_power"]), hosts["idle_power"], 0.5 * full), np.maximum(full, 1e-9)
 
 
 class Scale:
-    """What is known of the recent past: running means of power (W) and of tasks in the system, and two facts.
+    """The recent past of a system: running means of power (W) and of tasks in the system, and two properties.
 
-    `off`: empty hosts are switched off. `stretch`: how much faster tasks run than they ask for where there is room,
-    from the hosts' utilisation; no model says a task's highest speed.
+    `off`: empty hosts are switched off. `stretch`: how much faster tasks run than they ask for where there is
+    room, from the hosts' utilisation; no model states a task's highest speed.
     """
 
     def __init__(self) -> None:
@@ -72,10 +72,10 @@ class Scale:
 
 
 def costs(figures: Any, state: State, scale: Scale, weight: float = WEIGHT) -> Floats:  # noqa: ANN401
-    """(K,) of what `branch` says of K candidates: figures (K,), or (K, horizon) of each interval.
+    """(K,) costs of K candidates from the results of `branch`: figures (K,), or (K, horizon) of each interval.
 
-    Containers that are left waiting take the seconds that they ask for, and their work takes energy as at full load:
-    work put off is neither time nor energy saved.
+    Containers that are left waiting take the seconds that they ask for, and their work takes energy as at full
+    load: work put off is neither time nor energy saved.
     """
     rows = figures if figures.ndim == 2 else figures[:, None]
     last = rows[:, -1]

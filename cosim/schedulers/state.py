@@ -1,4 +1,4 @@
-"""The policy interface: what a policy sees, what it answers, and which decisions it can take.
+"""The policy interface: a policy's input, its answer, and the decisions that it can take.
 
     from cosim.schedulers.state import decides
 
@@ -7,21 +7,21 @@
         '''The host with the fastest path.'''
         return state.reach.argmin(axis=1)
 
-A policy is a callable of one `State` that answers with a host for each of its tasks, (T,) integers:
+A policy is a callable of one `State` that returns a host for each of its tasks, (T,) integers:
 the number of a host, `LOCAL` for the task's own device, or `KEEP`: a task stays where it is, and one
 that has no host goes on waiting. It names the decisions that it can take:
 
 - "task": a destination for one task, asked when the task is made; T is 1.
 - "interval": destinations for all tasks at the beginning of an interval. Tasks with a host may be
-  moved; each model says which (`movable`).
+  moved; each model marks which (`movable`).
 - "response": what devices and cells of a radio do about alarms; state and answer are those of
   `cosim.schedulers.alarms`.
 
-A class is made anew for each run, so what a policy remembers is its own. A policy that has a method
-`learn(ended)` is told which tasks ended: columns host (its number, -1: none or the device), work
-(cycles), seconds (from creation to the end), completed, device (its slot), deadline (s after creation) and
-part (`WHOLE` a task, `STAGE` a stage of a graph, `GRAPH` all its stages together), all (E,). For its answers
-to be repeatable it takes random numbers from `tasks["chance"]`.
+A class is made anew for each run, so what a policy remembers is its own. If a policy has a method
+`learn(ended)`, it is called with the tasks that ended: columns host (its number, -1: none or the device),
+work (cycles), seconds (from creation to the end), completed, device (its slot), deadline (s after creation)
+and part (`WHOLE` a task, `STAGE` a stage of a graph, `GRAPH` all its stages together), all (E,). To be
+repeatable, it takes random numbers from `tasks["chance"]`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Messages: declared field by field, checked in both directions, bounded, of one version.
 
-A message is msgpack: `[PROTOCOL, kind, session, number, body]`, and `[sizes, places]` behind them when raw buffers
-belong to it (`cosim.talk.columns`). `session` are bytes that tell conversations apart, `number` rises within one;
-both may be empty (b"", 0). `body` is a map with exactly the fields that its kind declares. There is no pickle.
-Whatever else arrives raises `ProtocolError` and nothing else.
+A message is msgpack: `[PROTOCOL, kind, session, number, body]`, followed by `[sizes, places]` when raw buffers belong
+to it (`cosim.talk.columns`). `session` holds bytes that identify a conversation, `number` rises within one; both may
+be empty (b"", 0). `body` is a map with exactly the fields that its kind declares. There is no pickle.
+Any other input raises `ProtocolError` and nothing else.
 
     FROM_CLIENT = MessageSet("a client", {"order": {"item": Text(100), "count": Whole(1, 99)}})
     data = FROM_CLIENT.pack("order", {"item": "bolt", "count": 3})
     FROM_CLIENT.unpack(data).body["count"]
 
-This module needs msgpack and nothing besides Python, since the agent of a small machine uses it.
+This module needs only Python and msgpack, since the agent of a small machine uses it.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """Any msgpack value: whoever takes the message checks it."""
+    """Any msgpack value; the receiver checks it."""
 
     def __call__(self, _value: object) -> bool:
         return True

@@ -1,7 +1,7 @@
-"""Frames as messages: the raw columns are the buffers behind a message, and its body says what they are.
+"""Frames as messages: the raw columns are the buffers behind a message, and its body describes them.
 
 The buffers follow as further ZeroMQ parts or lie in shared memory (`cosim.talk.memory`). Everything is checked on
-arrival: what breaks a rule raises `ProtocolError` and nothing else.
+arrival: invalid input raises `ProtocolError` and nothing else.
 
 Slot tables travel as differences. Both ends of a connection remember the last table per fleet, so
 an unchanged epoch costs one number, and the reader gets the very same `SlotTable` object.
@@ -73,7 +73,7 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What must be known of a table that was sent to tell what is new in the next one."""
+    """What to remember of a sent table to find what is new in the next one."""
 
     epoch: int
     generation: NDArray[np.int32]

@@ -1,8 +1,8 @@
-"""Commands to a run under way: pause it, inject an event, list its live nodes, ...
+"""Commands to a run in progress: pause it, inject an event, list its live nodes, ...
 
-One request, one answer. Whoever knows the token may command; without it nothing is answered but the refusal. The
+Each request gets one answer. A client needs the token to give commands; without it, every request is refused. The
 address is loopback unless another one is given. A run may write address and token into a file that only its user can
-read (`FILE`), by which `find` finds its way.
+read (`FILE`), from which `find` reads them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import zmq
 
-from cosim.contract.errors import CosimError, ProtocolError, ScenarioError, SetupError
+from cosim.contract.errors import CosimError, ProtocolError, SetupError
 from cosim.talk.codec import Anything, Body, Is, MessageSet, Table, Text
 from cosim.talk.doorkeeper import SMALL
 from cosim.talk.sockets import Closing, Door, bounded, dial, each
@@ -62,8 +62,8 @@ def same_token(given: object, token: str) -> bool:
 class ControlSocket(Closing):
     """The run's side: answers requests in a thread of its own until it is closed.
 
-    `act(verb, arguments)` carries out one of `verbs` and returns what is to be said; a `CosimError` or `ValueError`
-    that it raises is the answer "refused, because". With `folder`, address and token are written there, into `FILE`
+    `act(verb, arguments)` carries out one of `verbs` and returns the answer; a `CosimError` or `ValueError` that it
+    raises becomes the answer "refused, because". With `folder`, address and token are written there, into `FILE`
     (mode 0600).
     """
 
@@ -139,9 +139,9 @@ class ControlSocket(Closing):
             return refusal(f"there is no command {verb!r}; there are {', '.join(self._verbs)}")
         try:
             return {"ok": True, "error": "", "state": dict(self._act(verb, request["with"]))}
-        except (ScenarioError, ValueError) as error:
+        except (CosimError, ValueError) as error:
             return refusal(str(error))
-        except Exception as error:  # the thread's boundary: the one who asked is told, the log has more
+        except Exception as error:  # boundary of the thread: the client gets the error, the log has more
             log.exception("command '%s' failed", verb)
             return refusal(f"the command failed: {type(error).__name__}: {error}")
 

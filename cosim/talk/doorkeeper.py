@@ -1,14 +1,15 @@
-"""The doorkeeper: stands before a socket that others can reach, and bounds what strangers can take of this process.
+"""The doorkeeper: guards a socket that others can reach, and bounds what strangers can take of this process.
 
-ZeroMQ accepts whoever connects, for as long as there are open files, and reads what they send before anything can be
-refused. So the address that others know is served here: connections are accepted by a thread of ours, counted, and
-passed on to the ZeroMQ socket, which listens where no one else can reach it, once they have begun to talk ZeroMQ.
+ZeroMQ accepts every connection while files can be opened, and reads what clients send before anything can be refused.
+So this module serves the public address itself. A thread accepts and counts the connections. It passes each on to the
+ZeroMQ socket, which listens where no one else can reach it, once the client has begun to talk ZeroMQ.
 
-Three classes of guests: *silent* (nothing was heard yet; one descriptor each), *greeting* (the handshake goes on;
-three descriptors each) and *admitted* (our side has said READY, which with CURVE it does to known keys only). Each is
-bounded in number and the first two in time. When silent or greeting guests are too many, one of those from the address
-that has most of them is shown out, at random, so that a newcomer always has a chance however many hold their places.
-On sockets without keys the frames of admitted guests are looked at as well: size, parts of a message, bytes in all.
+There are three classes of guests: *silent* (nothing received yet; one descriptor each), *greeting* (handshake in
+progress; three descriptors each) and *admitted* (our side has sent READY, which with CURVE it sends to known keys
+only). Each class is bounded in number and the first two in time. When there are too many silent or greeting guests, one
+of the address that has most of them is disconnected at random. So a newcomer always has a chance, however many guests
+hold their places. On sockets without keys the frames of admitted guests are checked as well: size, parts of a message,
+bytes in all.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ log = logging.getLogger("cosim.doorkeeper")
 CHUNK = 1 << 18  # B carried at once, and at most held per direction of a guest
 MOST_FILES = 1 << 16  # open files that this process asks for
 RESERVE = 256  # open files that are left to the rest of the process
-FAREWELL = 1.0  # s for what was said last to leave
+FAREWELL = 1.0  # s for the last messages to leave
 PER_GUEST = 3  # descriptors: towards the guest, towards ZeroMQ, and ZeroMQ's own
 _FOLDER = "cosim-door-"
 _SIGNATURE = 0xFF  # first byte of ZeroMQ's greeting
@@ -53,7 +54,7 @@ class Limits:
     """What guests may take."""
 
     connections: int = 64  # admitted at a time
-    silent: int = 64  # that have said nothing yet
+    silent: int = 64  # that have sent nothing yet
     greeting: int = 32  # in their handshake
     patience: float = 2.0  # s for the first byte
     handshake: float = 5.0  # s for the handshake
@@ -63,7 +64,7 @@ class Limits:
     total: int = 0  # B that a guest may send in all, 0: no limit
 
 
-# Sockets on which little is said, without keys: requests of a few kilobytes, and subscriptions.
+# For sockets with little traffic, without keys: requests of a few kilobytes, and subscriptions.
 SMALL = Limits(connections=16, silent=16, greeting=8, looks=True, message=1 << 14)
 
 
@@ -99,14 +100,14 @@ def affordable(wanted: Limits, needed: int = 0) -> Limits:
 
 
 def deserted(path: Path) -> bool:
-    """Whether `path` is a Unix socket that a process left behind: nobody listens there any more."""
+    """Whether `path` is a Unix socket that a process left behind: nothing listens there any more."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)  # its queue of newcomers may be full
         return probe.connect_ex(str(path)) == errno.ECONNREFUSED
 
 
 def forget(path: Path) -> None:
-    """Take away a socket at which nobody listens any more. Raises `OSError` when somebody does."""
+    """Remove a socket on which nothing listens any more. Raises `OSError` when something does."""
     if path.exists() and stat.S_ISSOCK(path.stat().st_mode):
         if not deserted(path):
             raise OSError("another program is listening there")
@@ -199,7 +200,7 @@ class Doorkeeper:
         self._selector = selectors.EpollSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wake, selectors.EVENT_READ)
-        self._paused = 0.0  # until when nobody is accepted, since there are no descriptors
+        self._paused = 0.0  # until when no connection is accepted, for lack of descriptors
         self._thread = threading.Thread(target=self._serve, name="cosim-doorkeeper", daemon=True)
         self._thread.start()
 
@@ -209,7 +210,7 @@ class Doorkeeper:
         return len(self._guests) - len(self._silent) - len(self._greeting)
 
     def close(self) -> None:
-        """Listen no more, and end once what ZeroMQ has said last is out; may be called twice."""
+        """Stop listening, and end once the last messages of ZeroMQ are out; may be called twice."""
         if self._closing.is_set():
             return
         self._closing.set()
@@ -304,7 +305,7 @@ class Doorkeeper:
             self._selector.register(outer, selectors.EVENT_READ, guest)
 
     def _room(self, guests: set[_Guest], most: int, why: str) -> None:
-        """Make room for one more: somebody of the address that has most has to go."""
+        """Make room for one more: disconnect a guest of the address that has most."""
         if len(guests) < most:
             return
         (where, _), *_ = Counter(guest.where for guest in guests).most_common(1)
@@ -371,7 +372,7 @@ class Doorkeeper:
         left += data[sent:]
 
     def _admit(self, guest: _Guest, data: memoryview) -> bool:
-        """Look for READY in what our side says; False when there is no room for one more."""
+        """Look for READY in what our side sends; False when there is no room for one more."""
         assert guest.said is not None
         guest.said += data[:4096]
         if not _READY.search(guest.said, _GREETING):

@@ -1,14 +1,14 @@
 """Columns in memory that the processes of one machine share.
 
-A segment is nameless memory (`memfd`) whose open file travels to whoever is to read it, so nothing
-has to be unlinked and nothing is left behind, however the processes end. A segment never shrinks and
-never grows: a larger one takes its place, and the old one lives as long as somebody looks at it.
+A segment is anonymous memory (`memfd`) whose open file is sent to its reader, so nothing has to be
+unlinked and nothing is left behind, however the processes end. A segment never shrinks and never
+grows: a larger one replaces it, and the old one lives as long as a process uses it.
 
 The run forwards what a worker wrote to the next worker by reference: the column is not copied
-again, and the reader is given the segment itself. That is sound because a worker reads its inputs
-within a tick, and because of the number of lanes: a worker may be one step ahead of the tick, so
-that three lanes written in turn keep a frame until the tick in which its producer's step after the
-next one is due, which is what the ownership rule of `cosim.contract.frame` asks for.
+again, and the reader gets the segment itself. That is safe for two reasons. A worker reads its inputs
+within a tick. And a worker may be one step ahead of the tick, so three lanes written in turn keep a
+frame until the tick in which its producer's step after the next one is due, as the ownership rule of
+`cosim.contract.frame` requires.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_FILES = 200  # that travel with one message; the kernel's limit is 253
 
 
 class Segment(mmap.mmap):
-    """Shared memory of a fixed size, mapped here; `lane` says whose turn of which sender it is."""
+    """Shared memory of a fixed size, mapped here; `lane` identifies the sender and which of its lanes this is."""
 
     fd: int
     lane: object
@@ -156,7 +156,7 @@ class Reader:
 
 
 def close_all(files: Iterable[int]) -> None:
-    """Close open files that nobody took over."""
+    """Close open files that no one took over."""
     for fd in files:
         os.close(fd)
 

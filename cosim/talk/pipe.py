@@ -27,10 +27,10 @@ class LostError(Exception):
 
 
 class Pipe:
-    """One end. Neither sending nor receiving waits when the socket does not.
+    """One end. Sending and receiving do not wait when the socket does not.
 
-    `says` is what goes out, `hears` what may come in. `forward` says that arrays in the far ends' memory may be passed
-    on by reference.
+    `says` declares the outgoing messages, `hears` the incoming ones. With `forward`, arrays in the far ends' memory may
+    be passed on by reference.
     """
 
     def __init__(self, end: socket.socket, says: MessageSet, hears: MessageSet, *, forward: bool = False) -> None:
@@ -120,7 +120,7 @@ class Pipe:
         return head, self._reader.read(head.placed, head.sizes, files)
 
     def close(self) -> None:
-        """Close the socket and the open files that nobody took."""
+        """Close the socket and the open files that no one took."""
         self.socket.close()
         close_all(self._files)
         self._files.clear()

@@ -1,10 +1,10 @@
-"""Show a run to observers without ever waiting for them.
+"""Publish a run to observers without ever waiting for them.
 
 The run publishes its frames; viewers and exporters subscribe. An observer that is slower than the
-run sees the newest frames only: older ones are dropped, by design and without a word. Every message
-stands for itself, slot tables included, so an observer may come late, miss messages and see another
-run at the same address: the scene (`cosim.bus.describe`) and the run's state travel along, so that
-the address is all that an observer needs. While nobody observes, publishing costs next to nothing.
+run sees only the newest frames: older ones are dropped silently, by design. Every message stands
+for itself, slot tables included, so an observer may come late, miss messages and see another run
+at the same address. The scene (`cosim.bus.describe`) and the run's state travel along, so an
+observer needs only the address. Without observers, publishing costs next to nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PUBLICATION = MessageSet(
     "a run",
     {
         "frames": {
-            "run": Data(8, least=8),  # tells the tables of this run from those of another one at the same address
+            "run": Data(8, least=8),  # separates this run's tables from those of another one at the same address
             "time": Number(),  # s, simulated
             "frames": Anything(),  # as of an encoder that has sent the tables
             "tables": List(Row((Whole(), _EPOCH, Data(MAX_HEADER))), 4096),  # first slot, epoch, packed `TABLE`
@@ -46,7 +46,7 @@ PUBLICATION = MessageSet(
     MAX_HEADER,
 )
 TABLE = MessageSet("a run", {"table": {"ids": List(Is(str), 1 << 24), "generation": Data(1 << 26, unit=4)}}, MAX_HEADER)
-# Subscriptions are all that observers have to say, and these are a few bytes.
+# Observers send nothing but subscriptions, and these are a few bytes.
 OBSERVERS = Limits(connections=32, silent=16, greeting=8, looks=True, message=256, parts=1, total=1 << 15)
 LINGER = 1000  # ms that the last message of a run is still offered after its end
 AGAIN = (0.1, 0.25, 0.5)  # s after the last message that it is sent again
@@ -60,9 +60,9 @@ class TickSnapshot:
     tick: int
     time: float  # s, simulated
     frames: tuple[Frame, ...]
-    run: bytes = b""  # tells runs at the same address from each other
-    scene: Mapping[str, Any] = field(default_factory=dict)  # `describe` of its plan, {} when it said nothing
-    state: Mapping[str, Any] = field(default_factory=dict)  # what the run says of itself: JSON values
+    run: bytes = b""  # distinguishes runs at the same address
+    scene: Mapping[str, Any] = field(default_factory=dict)  # `describe` of its plan, {} when it gave none
+    state: Mapping[str, Any] = field(default_factory=dict)  # the run's own account of itself: JSON values
 
 
 class Publisher(Closing):
@@ -75,10 +75,10 @@ class Publisher(Closing):
         self._door = Door(address, OBSERVERS.message, OBSERVERS, kind=zmq.XPUB, waiting=(16, WAITING))
         self._socket, self.address = self._door.socket, self._door.address
         self.describe(scene or {})
-        self._run = os.urandom(8)  # tells the tables of this run from those of another one at the same address
+        self._run = os.urandom(8)  # separates this run's tables from those of another one at the same address
         self._tables: dict[int, tuple[int, bytes]] = {}  # by first slot: epoch, encoded
         self._last: tuple[float, bytes] | None = None  # when it was sent, and the message
-        self._topics: set[bytes] = set()  # that somebody has subscribed to
+        self._topics: set[bytes] = set()  # that have subscribers
 
     def close(self) -> None:
         """Stop publishing; observers whose connections were full get the last message now."""

@@ -133,8 +133,8 @@ def dial(socket: zmq.Socket[bytes], address: str) -> None:
 class Door:
     """A listening socket behind a doorkeeper, in a context of its own.
 
-    With `folder`, whoever connects proves a key of that folder of keys, and the frames that arrive say by their
-    "User-Id" which. `needed` connections must be possible at least. Raises `SetupError` when it cannot listen.
+    With `folder`, every client proves a key of that folder of keys, and the "User-Id" of the frames that arrive names
+    the key. `needed` connections must be possible at least. Raises `SetupError` when it cannot listen.
     """
 
     def __init__(
@@ -178,16 +178,16 @@ class Door:
         return sum(self._keeper.turned_away.values())
 
     def close(self, linger: int = 0) -> None:
-        """Stop listening; what was said last has `linger` ms to leave. May be called twice."""
+        """Stop listening; the last messages have `linger` ms to leave. May be called twice."""
         self.socket.close(linger)
-        self._zmq.term()  # waits for what was said last, and ends the guard
+        self._zmq.term()  # waits for the last messages, and ends the guard
         self._keeper.close()
 
 
 def event(monitor: zmq.Socket[bytes], flags: int = 0) -> tuple[int, int]:
-    """The next event that a socket's monitor tells (zmq_socket_monitor(3)): its number and its value.
+    """The next event of a socket's monitor (zmq_socket_monitor(3)): its number and its value.
 
-    What pyzmq has for it imports asyncio, a quarter of an agent's start. Raises `zmq.Again` as a socket does.
+    The equivalent in pyzmq imports asyncio, a quarter of an agent's start. Raises `zmq.Again` as a socket does.
     """
     number, value = struct.unpack("=Hi", monitor.recv_multipart(flags)[0])
     return number, value

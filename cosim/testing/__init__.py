@@ -1,19 +1,19 @@
 """The contract checker that ships with the framework: `check_adapter(ADAPTER)`.
 
 It runs one adapter alone, without a scenario, a plan or a bus. The configuration is the kind's own
-`example`; the world and the frames that the adapter reads are synthetic (`cosim.testing.synthetic`). What
-it holds the adapter to:
+`example`; the world and the frames that the adapter reads are synthetic (`cosim.testing.synthetic`). It
+checks:
 
 - the description: importing the package is cheap, the configuration model refuses unknown keys and
   describes every key, the README shows the example, the ports name known signals;
 - the life cycle: start, step from time 0 on, finish, close; close twice, without start, and after a
   start that failed;
-- the frames: exactly the declared signals at every step, each as the catalogue says, counters that
-  only grow and begin again with a slot's next member, fleet tables whose epoch and generation tell
+- the frames: exactly the declared signals at every step, each as the catalogue defines it, counters that
+  only grow and begin again with a slot's next member, fleet tables whose epoch and generation reflect
   every change;
-- the manners: inputs are not written to, a frame stays as it was through the producer's next step,
+- side effects: inputs are not written to, a frame does not change during the producer's next step,
   optional inputs may be absent, and the same seed gives the same bits unless the adapter's origin
-  says that its numbers are not simulated.
+  states that its numbers are not simulated.
 
 From a shell: `python -m cosim.testing cosim.adapters.radio`, or the package of an adapter of your own.
 """

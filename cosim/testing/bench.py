@@ -206,10 +206,10 @@ class Bench:
                     self._once(f"step {step}: '{frame.signal}' differs between two runs with the same seed")
 
     def _generations(self, first: list[list[Frame]]) -> None:
-        """Do counters of a slot begin again when another member takes it?
+        """Check that the counters of a slot begin again when another member takes it.
 
-        The same life is lived once more with nobody replaced. A counter that is as high after a change
-        of members as without one, and above where the member before had left it, has not noticed.
+        The same life cycle is repeated without replacing any member. A counter was not reset if it is as
+        high after a change of members as without one, and above the last value of the previous member.
         """
         counters = [
             (name, column.name)

@@ -124,7 +124,7 @@ class Source:
         self._seed = zlib.crc32(self.signal.name.encode())
 
     def frame(self, step: int) -> Frame:
-        """The frame at `step`; its arrays are nobody else's and read-only."""
+        """The frame at `step`; its arrays are not shared, and read-only."""
         rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self._seed, step])))
         slots = self._slots(step)
         if self.signal.rows == "event":
@@ -189,7 +189,7 @@ class Source:
 
 
 def fleet_table(scene: Scene, step: int, *, renewed: bool = True) -> SlotTable:
-    """Who is at the slots of the scene's first fleet at `step`; with `renewed` somebody else each time."""
+    """The members at the slots of the scene's first fleet at `step`; with `renewed` a new one each time."""
     fleet = scene.fleets[0]
     names: list[str] = [""] * fleet.capacity
     generation = np.zeros(fleet.capacity, np.int32)

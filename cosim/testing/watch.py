@@ -20,8 +20,8 @@ from cosim.contract.tables import TableCheck
 class Watch:
     """Looks at all frames of one adapter, step after step.
 
-    `generation(slot array)` tells which identity holds each slot now, so that a counter may start
-    again when a slot is taken by another node.
+    `generation(slot array)` returns the identity that holds each slot now, so that a counter may start
+    again when another node takes the slot.
     """
 
     adapter: str

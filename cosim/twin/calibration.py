@@ -45,7 +45,7 @@ class Gap:
     rmse: float  # in the unit of the signal
     nrmse: float
     r2: float
-    floor: float  # w1 of one measured half against the other: no model can be told to be better
+    floor: float  # w1 of one measured half against the other: no model can be shown to be better
     energy_distance: float = float("nan")
     unit: str = ""
     count: int = 0  # measured values

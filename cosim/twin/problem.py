@@ -38,7 +38,7 @@ class MeasuredSignal:
     origin: Literal["measured", "modelled"] = "measured"  # a figure that was computed is not a measurement
     times: Floats | None = None  # (m,) s since the start of the part, for charts and windows
     groups: tuple[str, ...] | None = None  # (m,) such as node or service, for tables by group
-    usual: frozenset[str] = frozenset()  # kinds of findings that simulations of it show as well, and nobody is told
+    usual: frozenset[str] = frozenset()  # kinds of findings that its simulations show as well; not reported
 
     @property
     def span(self) -> float:
@@ -70,7 +70,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibrationProblem:
-    """All that a calibration needs. Without `held_back` its judgement says that there is none."""
+    """All that a calibration needs. Without `held_back` its judgement states that there is none."""
 
     name: str
     space: Space

@@ -1,11 +1,11 @@
-"""CoRaiS' attention network: one forward pass says for every request how likely each edge is to run it.
+"""CoRaiS' attention network: one forward pass gives, for every request, the probability that each edge runs it.
 
-Two encoders, of edges and of requests, a context of each request over the edges' embeddings, and clipped scores
-(equations 16 to 21). Requests are decided independently, so many decisions are drawn from one pass. The ablations FC1,
-FC2 and FC3 have a perceptron in the place of attention in the encoder of edges, of requests, of both. Width and layers
-are smaller than the paper's some four million weights; heads, hidden width and clipping are its own. Numpy decides;
-`train` needs torch (extra `learn`) and makes the weights; those that are shipped were trained on the family `corais` at
-(10, 5, 50), and on `corais-tight` at (20, 10, 100).
+It has two encoders, of edges and of requests, a context of each request over the edges' embeddings, and clipped scores
+(equations 16 to 21). Requests are decided independently, so many decisions can be drawn from one pass. The ablations
+FC1, FC2 and FC3 have a perceptron instead of attention in the encoder of edges, of requests, or of both. Width and
+layers are smaller than in the paper, which has some four million weights; heads, hidden width and clipping are the
+paper's. Decisions need numpy only. `train` makes the weights and needs torch (extra `learn`). The shipped weights were
+trained on the family `corais` at (10, 5, 50), and on `corais-tight` at (20, 10, 100).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Train the attention network and its ablations: `python -m cosim.extensions.corais.train --out FOLDER`.
 
 It needs the extra `learn`. Equations 22 to 25 descend the expected makespan of drawn decisions, with a reward for
-entropy. So does this, but where REINFORCE knows one makespan per draw, here each request of a draw is tried at all
-edges with the others where they are: the same gradient in expectation, with far less chance in it (local expectation
-gradients: Titsias, Lázaro-Gredilla, NeurIPS 2015). Numbers of draws and batches, rate and width are ours: what the
-paper says of them is lost or is hours on a GPU. Makespans are divided by the mean of the draws, so that instances count
-alike. New instances in every batch.
+entropy. So does this code, but REINFORCE knows one makespan per draw, whereas here each request of a draw is tried at
+all edges with the others in place: the same gradient in expectation, with far less variance (local expectation
+gradients: Titsias, Lázaro-Gredilla, NeurIPS 2015). Numbers of draws and batches, rate and width are ours: the paper's
+are lost or take hours on a GPU. Makespans are divided by the mean of the draws, so that instances count alike. Every
+batch has new instances.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def alternatives(torch: Any, found: list[Instance], drawn: Any) -> Any:  # noqa:
 def descend(instances: list[Instance], chances: list[Floats], steps: int, seed: int) -> list[Floats]:
     """Chances (requests, edges) of each instance after `steps` of `train`'s gradient on themselves, from `chances` on.
 
-    What requests that are decided independently can reach, whatever network says how. All of the same size.
+    This is what independent decisions of requests can reach with any network. All instances are of the same size.
     """
     torch = library()
     torch.manual_seed(seed)

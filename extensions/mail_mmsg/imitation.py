@@ -1,6 +1,6 @@
 """Behavioural cloning, adversarial imitation and reinforcement learning in the learned platform (extra `learn`).
 
-The discriminator says the probability that an interaction is an imitator's. The paper prints its loss (5) as
+The discriminator returns the probability that an interaction is an imitator's. The paper prints its loss (5) as
 -E log D + E log(1 - D), whose second sign is wrong; with the expert at 0 and the imitator at 1 it is
 -E_imitator log D - E_expert log(1 - D), and the reward -log D(s, a) follows. Equation (8), given as the loss of the
 method, is behavioural cloning with a penalty on the action's norm (as in Virtual-Taobao, Shi et al., AAAI 2019): the

@@ -141,7 +141,7 @@ class VirtualPlatform:
         self.at = 0
 
     def reset(self, rng: np.random.Generator, scene: int | None = None) -> Floats:
-        """(count, 52) what is seen first, of generated clients (of one sub-scenario, if told)."""
+        """(count, 52) first observations of generated clients (of one sub-scenario, if `scene` is given)."""
         asked = clients(self.weights, self.count, rng)
         if scene is not None:
             asked[:, 3] = scene
@@ -154,9 +154,9 @@ class VirtualPlatform:
         return self.seen
 
     def step(self, action: Floats, rng: np.random.Generator, level: Ints | None = None) -> tuple[Floats, Floats, bool]:
-        """What is seen next, whether each request was offloaded and in time (count,), and whether this was the last.
+        """Next observations, whether each request was offloaded and in time (count,), and whether this was the last.
 
-        level: (count,) feedback, drawn from the clients' policy where it is not told.
+        level: (count,) feedback, drawn from the clients' policy if not given.
         """
         pick = chosen(self.seen, action)
         if level is None:

@@ -94,7 +94,7 @@ def rates(day: int) -> Floats:
 
 
 def history(seed: int, noise: float = 0.25) -> Act:
-    """The engine that wrote the logs: least-loaded, at home from a threshold on that changes by the hour; not told."""
+    """The engine that wrote the logs: least-loaded, at home from an hourly changing threshold on; undisclosed."""
     phase = 2.0 * np.pi * (seed % 7) / 7.0
 
     def act(seen: Floats, rng: np.random.Generator) -> Floats:
@@ -218,7 +218,7 @@ class _Clients(NamedTuple):
 def _clients(rng: np.random.Generator) -> _Clients:
     scene = np.repeat(np.arange(len(SCENES)), CLIENTS)
     cell = rng.choice(EDGES, len(scene), p=POPULAR)
-    rng.integers(0, 3, len(scene))  # drawn so that the figures that are told repeat
+    rng.integers(0, 3, len(scene))  # drawn to reproduce the reported figures
     return _Clients(scene, cell, np.array(UPLINK)[scene] * rng.uniform(0.5, 1.5, len(scene)))
 
 

@@ -1,8 +1,9 @@
 """Flight logs of a small quadcopter, as discharges of the project's battery model.
 
-The logs hold positions and the voltage of one lithium-polymer cell, no current. Voltage alone tells power
-and resistance over the capacity only, so the capacity is taken from the data sheet. Flights take turns:
-every other one is fitted, those between are judged, without the first seconds, which are an input.
+The logs hold positions and the voltage of one lithium-polymer cell, no current. Voltage alone determines
+power and resistance only relative to the capacity, so the capacity is taken from the data sheet. Flights
+alternate: every other one is fitted, and those between are judged, without the first seconds, which are
+an input.
 
 Settings: `capacity` (mAh, 240), `seen`, s at the start of each flight that the model may use (10; 0: the
 voltage at rest alone), `held_back`, a folder with flights to be judged; then all others are fitted.
@@ -112,7 +113,7 @@ def problems(data: Path, settings: Mapping[str, object]) -> list[CalibrationProb
 
 
 def _case(flights: list[Flight], capacity: float, seen: float) -> Case:
-    """Voltages by the second, those after `seen` s of flight; NaN stands for what the model is told."""
+    """Voltages by the second, those after `seen` s of flight; NaN stands for the model's input."""
     known = [_prepared(flight, seen) for flight in flights]
     first = np.concatenate([[0], np.cumsum([len(load) for load, *_ in known])])
     packed = Flights(

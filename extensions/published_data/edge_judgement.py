@@ -57,7 +57,7 @@ def margin(of: Twin, values: Floats, seed: int, level: float = LEVEL) -> float:
 
 
 def judge(of: Twin, values: Floats, part: str = "held-back", *, seed: int = 1, level: float = LEVEL) -> Prediction:
-    """What the twin with these values (d,) says of a part, beside what was measured."""
+    """The prediction of the twin with these values (d,) for a part, beside the measurements."""
     chosen = of.telemetry.of(part)
     groups = cells(chosen, sizes=False)
     responses = simulated(of, chosen, values, seed)

@@ -31,7 +31,7 @@ SETTINGS = ("set", "day", "held_back")
 
 MODES = {"5G": NR, "LTE": LTE}  # all others are slow
 FLIGHTS = "filtered_even_altitudes.csv*"
-STRIDE = 10  # s between the seconds that are fitted: neighbours say nearly the same
+STRIDE = 10  # s between the seconds that are fitted: neighbours are nearly redundant
 _DAY = re.compile(r"\d{4}\.\d{2}\.\d{2}")
 
 

@@ -6,7 +6,7 @@
     engine.advance(60.0)
     ended = engine.drain()
 
-Devices make tasks; a scheduler gives each a host; the input travels over the device's radio or a
+Devices make tasks, and a scheduler assigns each a host. The input travels over the device's radio or a
 fixed link and on through the network of links between edge and cloud nodes; the host computes it;
 the output travels back to wherever the device is attached by then. It knows nothing of scenarios,
 buses and files. Processors and links are shared equally among the tasks in service (processor
@@ -15,9 +15,9 @@ sharing in virtual time); a processor may serve first come, first served instead
 A host may have limited memory and storage, accelerators, power states and operating points, and any
 node a battery: `cosim.engine.continuum.hardware`.
 
-`cosim.engine.continuum.layout` documents the state, `cosim.engine.continuum.system` what is told at the start,
-`cosim.engine.continuum.engine` what can be told later. Everything is a function of the seed; stepping
-more or less finely does not change a bit.
+`cosim.engine.continuum.layout` documents the state, `cosim.engine.continuum.system` the input at the start,
+`cosim.engine.continuum.engine` later changes. Everything is a function of the seed; stepping more or less
+finely does not change a bit.
 
 The names below are imported when they are first used, as numba takes half a second.
 """

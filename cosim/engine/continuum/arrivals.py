@@ -27,7 +27,7 @@ ACTIVE, CHOICE, GAP, IDLE, INPUT, OFFSET, OUTPUT, SHARE, WORK = (
 _MASK = 2**64 - 1
 _STEP, _SALT = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
 _M1, _M2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-PART = 11  # purpose of the draw that says whether a task is among a share of all
+PART = 11  # purpose of the draw that decides whether a task is among a share of all
 
 
 def engine_seed(seed: tuple[int, ...]) -> int:

@@ -21,7 +21,7 @@ def choose(number: int, request: Request, reach: NDArray[np.float64], hosts: Rec
 def records(
     slots: NDArray[np.int64], tier: NDArray[np.int64], cores: NDArray[np.int64], clock: NDArray[np.float64]
 ) -> Records:
-    """(hosts,) records of idle hosts that are up, whose memory nobody limits."""
+    """(hosts,) records of idle hosts that are up and have unlimited memory."""
     made: Records = np.zeros(len(slots), HOST)
     made["slot"], made["tier"], made["cores"], made["clock"], made["frequency"] = slots, tier, cores, clock, clock
     made["speed"] = cores * clock

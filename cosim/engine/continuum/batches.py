@@ -150,7 +150,7 @@ class _Replica(Engine):
         return np.arange(len(self.state.nodes))
 
 
-# `place`, tasks and rows are set back by hand: their sizes differ from run to run.
+# `place`, tasks and rows are reset separately: their sizes differ from run to run.
 _RESTORED = tuple(name for name in State._fields if name not in GROWING)
 
 

@@ -223,10 +223,11 @@ def attach(
     meta: Records, part: int, parts: int, parent: Shorts, region: Shorts, seen: NDArray[np.int8], others: Shorts,
     counts: Longs,
 ) -> None:  # fmt: skip
-    """Begin with devices that nothing but a cell serves: each is in the region of its cell.
+    """Begin with devices that only a cell serves: each is in the region of its cell.
 
-    All other nodes stand for themselves and are marked as odd; tasks that are to be looked at are listed in `others`,
-    as many as `counts[part]` says, from the first one of this part of all tasks on. For each of `parts` threads a part.
+    All other nodes stand for themselves and are marked as odd. Tasks that need a closer look are listed in
+    `others`: `counts[part]` of them, starting at the first task of this part. Each of `parts` threads handles one
+    part.
     """
     s = meta[0]
     for n in range(s.node_count * part // parts, s.node_count * (part + 1) // parts):
@@ -353,10 +354,10 @@ def deal_rows(meta: Records, heads: Longs, counts: Longs) -> None:
 def rank(order: Longs, places: Longs, start: Longs, time: Floats, tie: Longs, part: int, parts: int) -> bool:
     """Write into `order` the numbers of the items by time, then `tie`, then number.
 
-    Of `parts` equal spans of time only `part` is ordered, so that threads may share the work. `places` is where
-    each item is in `order`, not told with no room for it; `start` is room of this part.
+    Of `parts` equal spans of time only `part` is ordered, so that threads may share the work. `places` gets each
+    item's position in `order`, unless it has no room; `start` is scratch room of this part.
 
-    Buckets of time with few items each, and those of a bucket by insertion; False when one has many.
+    A bucket sort by time, with an insertion sort within each bucket; False if a bucket has many items.
     """
     count = len(order)
     if count == 0:

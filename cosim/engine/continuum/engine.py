@@ -1,4 +1,4 @@
-"""The engine as its caller sees it: tell it what changes, let time pass, collect what ended."""
+"""The engine as its caller sees it: apply changes, let time pass, collect what ended."""
 
 from __future__ import annotations
 
@@ -39,17 +39,16 @@ def _within(numbers: ArrayLike, count: int, what: str, least: int = 0) -> NDArra
 class Engine:
     """A compute continuum in simulated time.
 
-    `scheduler` is the number of a built-in scheduler or a function (see `cosim.schedulers`), or
-    `INTERVAL`: then tasks wait until `step` is told where they go (see `cosim.engine.continuum.stepping`).
-    `patience` (s) is how long a task waits for coverage. With `drop_late` tasks end at their
-    deadline; otherwise they complete and are counted late. `threshold` (tasks per core) is for the
-    schedulers that have one. `seed` is any non-negative integer; 64 bits of it count. Large systems are
-    advanced by regions that do not meet, in up to `threads` threads (see `cosim.engine.continuum.regions`); how many
-    changes no bit.
+    `scheduler` is the number of a built-in scheduler or a function (see `cosim.schedulers`), or `INTERVAL`: then
+    tasks wait until `step` gets their hosts (see `cosim.engine.continuum.stepping`). `patience` (s) is how long a
+    task waits for coverage. With `drop_late` tasks end at their deadline; otherwise they complete and are counted
+    late. `threshold` (tasks per core) is for the schedulers that have one. `seed` is any non-negative integer, of
+    which 64 bits are used. Large systems are advanced by regions that do not meet, in up to `threads` threads (see
+    `cosim.engine.continuum.regions`); their number changes no bit.
 
-    Time passes in `advance` only; all other calls hold for the present time `now`. Stepping more or
-    less finely gives bit-equal results. `state` is documented in `cosim.engine.continuum.layout`. Calls about
-    a node or link that the system has not raise `ValueError`.
+    Time passes in `advance` only; all other calls hold for the present time `now`. Stepping more or less finely
+    gives bit-equal results. `state` is documented in `cosim.engine.continuum.layout`. Calls about a node or link
+    that is not in the system raise `ValueError`.
     """
 
     def __init__(
@@ -131,11 +130,11 @@ class Engine:
             answer = kernel.act(memory.world(self.state.meta), kernel.ADVANCE, until, _NONE_I, _NONE_F)
 
     def step(self, interval: float, decisions: Decisions | None = None, since: Readings | None = None) -> View:
-        """Carry out decisions, let an interval (s) pass, and say what there is to decide about then.
+        """Carry out decisions, advance by an interval (s), and return what is to be decided then.
 
-        For engines with the scheduler `INTERVAL`, whose tasks wait for decisions; moving placed tasks
-        works under any scheduler. Drains the tasks that ended. Raises `ValueError`, before anything is
-        done, for a decision that cannot be. `since` are meters at the beginning of another interval to be shown.
+        For engines with the scheduler `INTERVAL`, whose tasks wait for decisions; moving placed tasks works under
+        any scheduler. Drains the tasks that ended. Raises `ValueError` for an impossible decision, before anything
+        is done. `since` are meters at the beginning of another interval to be shown.
         """
         if decisions is not None:
             self._tell(kernel.PLACE, rows_of(self.state, decisions))
@@ -160,11 +159,10 @@ class Engine:
         delay: ArrayLike,
         loss: ArrayLike,
     ) -> None:
-        """From now on these devices are served so: rates in bit/s shared by each device's transfers.
+        """Set how these devices are served from now on: rates in bit/s, shared by each device's transfers.
 
-        `cell` is the slot of the serving node or -1. Loss lowers the goodput to rate * (1 - loss). A
-        device without a cell or with a rate of zero is out of coverage. Rows that say what already
-        holds change nothing.
+        `cell` is the slot of the serving node or -1. Loss lowers the goodput to rate * (1 - loss). A device
+        without a cell or with a rate of zero is out of coverage. Rows equal to the present state change nothing.
         """
         goodput = (1.0 - np.clip(np.asarray(loss, np.float64), 0.0, 1.0)) / 8.0
         values = np.stack([np.asarray(uplink) * goodput, np.asarray(downlink) * goodput, np.asarray(delay)], axis=1)
@@ -183,9 +181,10 @@ class Engine:
             self._find_routes()
 
     def set_work(self, slots: ArrayLike, workloads: ArrayLike, work: ArrayLike) -> None:
-        """The next tasks of these devices have `work` cycles each; NaN: as their workload says again.
+        """Set the work of the next tasks of these devices to `work` cycles each; NaN: back to their workload's law.
 
-        Jobs with stages keep the sizes of the stages. Whoever makes no tasks of the workload goes on to make none.
+        Jobs with stages keep the sizes of the stages. A device that makes no tasks of the workload still makes
+        none.
         """
         asked, load, cycles = np.broadcast_arrays(
             self._nodes(slots), np.asarray(workloads, np.int64), np.asarray(work, np.float64)

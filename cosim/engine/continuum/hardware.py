@@ -1,6 +1,6 @@
-"""What nodes may have beyond a plain processor, as the engine is told it, and how it is laid out.
+"""What nodes may have beyond a plain processor, as given to the engine, and its layout.
 
-All of it is off by default: a node that has none of it has no row in `State.machines` and
+All of it is off by default: a node without it has no row in `State.machines` and
 `State.batteries`, and costs nothing.
 """
 
@@ -142,7 +142,7 @@ def machines(
     """MACHINE, ACCELERATOR and POINT rows of the nodes that need them.
 
     `first_power[k]` is where the power tables of kind k's operating points begin; `memory` and
-    `storage` say whether any task takes some.
+    `storage` are whether any task takes some.
     """
     slots = _holders(kinds, kind, lambda one: _is_machine(one, memory, storage))
     rows: Records = np.zeros(len(slots), MACHINE)
@@ -196,7 +196,7 @@ def spells(rows: Records) -> Floats:
 
 
 class Asking(Protocol):
-    """The part of `cosim.engine.continuum.system.Stream` that says what its tasks need of a host."""
+    """The part of `cosim.engine.continuum.system.Stream` with what its tasks need of a host."""
 
     @property
     def memory(self) -> float: ...

@@ -1,9 +1,9 @@
-"""A binary heap of (time, number) for compiled models; entries that hold no more are left in it.
+"""A binary heap of (time, number) for compiled models; entries that are no longer valid are left in it.
 
-Every event number is due at most once, at `due`, inf for not at all. An entry whose time is not that
-any more is stale: it is skipped when it comes up, and cleared out when the heap is full, so that
-moving an event costs one write. The order is (time, number), a total one: equal times are handled
-alike however the heap came about.
+Every event number is due at most once, at `due`, inf for not at all. An entry with another time is
+stale: it is skipped when it comes up, and cleared out when the heap is full, so that moving an event
+costs one write. The order (time, number) is total: equal times are handled alike however the heap was
+built.
 
 A number may stand below a rank of its own: the entry then has `number + (rank << NUMBER_BITS)`, so that
 equal times are handled by rank, whatever the numbers are. `due` goes by the number alone.
@@ -72,7 +72,7 @@ def down(s: Record, count: int, time: float, number: int) -> None:
 
 @jit
 def sweep(s: Record) -> None:
-    """Take the stale entries out, and all but one of those that say the same."""
+    """Remove the stale entries, and all duplicates."""
     kept = 0
     for k in range(s.queued):
         time, number = slot(s.heap, k).time, slot(s.heap, k).number

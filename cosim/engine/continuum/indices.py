@@ -292,7 +292,7 @@ def _hybrid(s: Record, row: int) -> int:
 def goes_beyond(s: Record, device: int, at: int, serving: int) -> bool:
     """Whether `hybrid` would now choose another host than the nearest for data of a device at node `at`.
 
-    Also where it cannot be told without a scan.
+    True also if this cannot be decided without a scan.
     """
     row, _ = _attachment(s, device, at, serving)
     if row == _SEVERAL:

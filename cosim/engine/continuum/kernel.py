@@ -66,7 +66,7 @@ _CACHED = 10_000  # events of a region whose rows stay in the cache
 
 @jit
 def _fly(s: Record, i: int, delay: float, now: float) -> int:
-    """Task i goes on after a delay: the task if there is none, else NOBODY."""
+    """Let task i go on after a delay; return the task if the delay is 0, else NOBODY."""
     if delay > 0.0:
         put(s, task_number(s, i), now + delay)
         return int(NOBODY)
@@ -75,7 +75,7 @@ def _fly(s: Record, i: int, delay: float, now: float) -> int:
 
 @jit
 def _computed(s: Record, i: int, now: float) -> int:
-    """Task i, in no station any more, is computed: the task if it goes on now, else NOBODY."""
+    """End the computation of task i, which has left its station; return the task if it goes on now, else NOBODY."""
     t = memory.task(s.tasks, i)
     t.computed = now
     release(s, i, now)
@@ -91,7 +91,7 @@ def _computed(s: Record, i: int, now: float) -> int:
 
 @jit
 def _served(s: Record, j: int, now: float) -> int:
-    """The first task of station j has got all it needs there: the task if it goes on now, else NOBODY."""
+    """End the service of the first task of station j; return the task if it goes on now, else NOBODY."""
     station = memory.station(s.stations, j)
     i = station.root
     t = memory.task(s.tasks, i)
@@ -143,7 +143,7 @@ def _timer(s: Record, number: int, now: float) -> None:
 
 @jit
 def _later(s: Record, number: int, now: float) -> int:
-    """A timer, or a task after a delay: the task if it goes on now, else NOBODY."""
+    """Handle a timer, or a task after a delay; return the task if it goes on now, else NOBODY."""
     if number < s.first_event:
         _timer(s, number - s.source_count - s.station_count, now)
         return int(NOBODY)
@@ -380,7 +380,7 @@ def _place_all(s: Record, slots: NDArray[np.int64], first: int, last: int) -> No
 
 @jit
 def _figures(s: Record, values: NDArray[np.float64], row: int) -> None:
-    """What `cosim.engine.continuum.branch` tells about a run: counts, sum of responses, J, busy s, events."""
+    """Write the figures of a run for `cosim.engine.continuum.branch`: counts, sum of responses, J, busy s, events."""
     created = late = completed = failed = 0
     for load in range(s.workload_count):
         tally = load * (2 + STATUSES)
@@ -411,12 +411,12 @@ def _figures(s: Record, values: NDArray[np.float64], row: int) -> None:
 
 @jit
 def _branch(s: Record, until: float, plan: NDArray[np.int64], values: NDArray[np.float64]) -> int:
-    """Run candidates from the present that `plan` says how to copy; row 0 of `values` is the present itself.
+    """Run candidates from the present, which is copied as `plan` describes; row 0 of `values` is the present itself.
 
-    `plan`: first candidate and number of arrays; number of candidates; per array two rows with source,
-    target, B always, B per row of tasks in use; where each candidate's decisions begin; the decisions.
-    Anything but DONE: the candidate plan[0, 0] has stopped and is to be finished by the caller; FULL: before
-    its decisions.
+    `plan`: first candidate and number of arrays; number of candidates; per array two rows with source, target, B
+    always, B per row of tasks in use; where each candidate's decisions begin; the decisions.
+    With any answer but DONE, candidate plan[0, 0] has stopped and the caller has to finish it; with FULL, it
+    stopped before its decisions.
     """
     arrays, candidates = plan[0, 1], plan[1, 0]
     start = 2 + 2 * arrays
@@ -463,8 +463,8 @@ def _regions(s: Record, until: float, plan: NDArray[np.int64], start: float) -> 
     """Run regions from `start` on, one after another.
 
     `plan`: addresses of the dealt events and of where each region's begin, first region, end of the regions,
-    whether the first one has begun already. With another answer than DONE it says where to go on. What
-    regions that stop on the way have left is in `due`.
+    whether the first one has begun already. Unless the answer is DONE, `plan` holds where to continue. `due` holds
+    the events that regions have left when they stop on the way.
     """
     for r in range(plan[0, 2], plan[0, 3]):
         plan[0, 2] = r

@@ -1,12 +1,12 @@
-"""The engine's state: a handful of flat record arrays, and what every field means.
+"""The engine's state: a handful of flat record arrays, and the meaning of every field.
 
 Times are in s, bytes in B, work in cycles, energy in J. Numbers of nodes are *slots*. A record
 array is read as columns from Python (`state.tasks["created"]`) and as records in compiled code
 (`state.tasks[i].created`).
 
-Stations are numbered as `cosim.engine.continuum.numbering` says.
+`cosim.engine.continuum.numbering` defines the numbers of stations.
 
-Events are numbered by what they belong to as well: sources, stations, a patience timer per node, two
+Events are numbered by their owners as well: sources, stations, a patience timer per node, two
 timers per machine (its state, its governor), one per battery, two per row of `tasks`.
 """
 
@@ -127,7 +127,7 @@ STATION = _in_lines(
         ("root", "i4"),  # heap of the tasks in service, -1: none
         ("queued", "i4"),  # tasks that wait (fcfs)
         ("fcfs", "i1"),  # SHARING, FCFS, PRIORITY, EDF
-        ("plain", "i1"),  # it draws no power and its servers do not contend: the other line says nothing
+        ("plain", "i1"),  # it draws no power and its servers do not contend: the other line holds nothing
     ),
     (
         ("power", "f8"),  # W now
@@ -154,7 +154,7 @@ NODE = _in_lines(
         ("present", "i1"), ("up", "i1"), ("covered", "i1"),
     ),
     (
-        ("up_rate", "f8"), ("down_rate", "f8"),  # B/s over the air after loss, as last told
+        ("up_rate", "f8"), ("down_rate", "f8"),  # B/s over the air after loss, as last set
         ("outage", "f8"),  # s, since when there is no coverage
         ("marked_up", "f8"), ("marked_down", "f8"),  # B over the air that are booked to a cell already
     ),
@@ -339,7 +339,7 @@ META = _record(
 )  # fmt: skip
 
 
-# fields of META that say how large the arrays are
+# fields of META with the sizes of the arrays
 ROOMS: Final = (
     "node_count", "link_count", "source_count", "station_count", "infra_count", "host_count", "task_room", "ended_room",
 )  # fmt: skip

@@ -1,8 +1,9 @@
 """Machines: nodes with limited memory and storage, accelerators, power states or operating points.
 
-A task that has arrived waits in the machine's queue until the machine is on and there is room in
-memory and storage, in order of arrival; nobody overtakes. Inside it is worked on by the cores, then
-by a unit of the accelerator that it asks for. It keeps its memory and storage until it is computed.
+A task that has arrived waits in the machine's queue until the machine is on and has room in memory
+and storage. The queue is in order of arrival, without overtaking. Inside, the cores work on the
+task, then a unit of the accelerator that it asks for. It keeps its memory and storage until it is
+computed.
 """
 
 from __future__ import annotations

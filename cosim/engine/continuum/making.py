@@ -95,7 +95,7 @@ def hand_on(s: Record, i: int, now: float) -> bool:
 
 @jit
 def make(s: Record, k: int, n: int, now: float) -> int:
-    """Source k makes a task with the numbers of its n-th draw. The task, which needs a host; or NOBODY."""
+    """Let source k make a task with the numbers of its n-th draw; return the task if it needs a host, else NOBODY."""
     source = memory.source(s.sources, k)
     work = memory.workload(s.workloads, source.workload)
     if work.stages > 0:

@@ -110,7 +110,7 @@ def _set_link(state: State, tariffs: Tariffs, number: int, field: str, value: fl
 
 
 def _known(system: System, name: str) -> tuple[str, list[int], str]:
-    """Table, numbers and field that a name means. Raises `ValueError` that says what there is."""
+    """Table, numbers and field for a name. Raises `ValueError`, which lists the valid names."""
     table, _, rest = name.partition(".")
     number, _, field = rest.partition(".")
     tables: dict[str, tuple[int, tuple[str, ...]]] = {

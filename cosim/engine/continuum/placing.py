@@ -93,7 +93,7 @@ def assign(s: Record, i: int, answer: int, now: float) -> bool:
 
 @jit
 def request_of(s: Record, i: int, serving: int, now: float) -> Request:
-    """What a scheduler is told about task i."""
+    """The scheduler's input about task i."""
     t = memory.task(s.tasks, i)
     kind = memory.kind(s.kinds, memory.node(s.nodes, t.device).kind)
     own = memory.station(s.stations, processor(t.device))

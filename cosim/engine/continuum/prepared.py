@@ -27,7 +27,7 @@ class HostRows(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """What the adapter makes its engine from, and all that it tells the engine while time passes."""
+    """What the adapter makes its engine from, and all that it passes to the engine while time passes."""
 
     system: System
     seed: int  # of the engine under the scenario's root seed

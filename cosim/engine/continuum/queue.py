@@ -1,19 +1,17 @@
 """The event queue: a ladder of buckets of time, and a heap for what is due next.
 
-A system with a million devices has millions of pending events, and a heap of that size misses the
-cache at each of its twenty levels. So only the events of the present bucket of time are in the heap,
-some hundreds; the others lie unordered in buckets, in chunks of SLOTS entries. A bucket whose time
-comes is poured into the heap, or is split into a rung of narrower buckets when it holds many events;
-what is due after all buckets lies on top of the ladder and becomes the first rung when the ladder is
-used up (Tang, Goh, Thng 2005, doi 10.1145/1103323.1103324). Putting and taking out is O(1) amortised,
-whatever the distances between events are.
+A system with a million devices has millions of pending events, and a heap of that size misses the cache at
+each of its twenty levels. So the heap holds only the events of the present bucket of time, some hundreds; the
+others are unordered in buckets, in chunks of SLOTS entries. When its time comes, a bucket is poured into the
+heap, or split into a rung of narrower buckets if it holds many events. Events after all buckets lie on top of
+the ladder and become the first rung when the ladder is used up (Tang, Goh, Thng 2005, doi
+10.1145/1103323.1103324). Putting and taking out is O(1) amortised, whatever the distances between events are.
 
-Every event number is due at most once, at `due`, inf for not at all. An entry whose time is not that
-any more is stale: it is left where it is and skipped when it comes up, so that moving an event costs
-one write. When there is no room left, stale entries are cleared out; there is always room for those
-that are not stale (`cosim.engine.continuum.heap`). The order is (time, number), a total one: it does not
-depend on how the queue came about. Events after `end` are not kept. Events after `horizon` are noted in `due`
-only: whoever goes on beyond it reads them there.
+Every event number is due at most once, at `due`, inf for not at all. An entry with another time is stale: it
+is left in place and skipped when it comes up, so that moving an event costs one write. When there is no room
+left, stale entries are cleared out; there is always room for the others (`cosim.engine.continuum.heap`). The
+order (time, number) is total: it does not depend on how the queue was built. Events after `end` are not kept.
+Events after `horizon` are noted in `due` only, where a caller that continues beyond it finds them.
 
 `META` of a model has the fields of `FIELDS` and the addresses of the arrays that `arrays` makes.
 """
@@ -114,7 +112,7 @@ def clear(meta: Records, due: NDArray[Any], heap: NDArray[Any], chunks: NDArray[
 
 
 def forget(meta: Records, heap: NDArray[Any], chunks: NDArray[Any], buckets: NDArray[Any]) -> None:
-    """Empty the queue; `due` says what it held."""
+    """Empty the queue; `due` still holds its events."""
     begin(meta)
     meta["heap_room"], meta["chunks_free"] = len(heap), len(chunks) // SLOTS
     meta["queued"] = meta["chunks_used"] = meta["rungs"] = 0
@@ -238,7 +236,7 @@ def _ask_for_chunk(s: Record, chunk: int) -> None:
 
 @jit
 def abandon(s: Record) -> None:
-    """Empty the queue before its time; `due` says what it held."""
+    """Empty the queue before its time; `due` still holds its events."""
     for b in range(TOP + 1):
         chunk = _empty(s, b)
         while chunk >= 0:
@@ -305,9 +303,9 @@ def _spill(s: Record, b: int, r: int) -> None:
 
 @jit
 def _sweep(s: Record) -> None:
-    """Take the stale entries out of all buckets, and all but one of those that say the same.
+    """Remove the stale entries from all buckets, and all duplicates.
 
-    One free chunk is enough to do it.
+    One free chunk is enough for it.
     """
     for b in range(TOP + 1):
         fill = _fill(bucket(s.buckets, b).count)

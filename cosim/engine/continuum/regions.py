@@ -121,7 +121,7 @@ class _Worker:
             self.meta["heap_room"] = len(heap)
 
     def run(self, until: float, start: float) -> None:
-        """Run the regions of `plan`, then what is left of `spans`; `answer` says whether that is done."""
+        """Run the regions of `plan`, then what is left of `spans`; `answer` is whether that is done."""
         values = np.array([[start, 0.0, 0.0]])
         while True:
             self.answer = kernel.act(memory.world(self.meta), kernel.REGIONS, until, self.plan, values)
@@ -200,9 +200,9 @@ class Regions:
                 return s, True
 
     def tell_radio(self, s: State, rows: Longs, values: NDArray[np.float64]) -> tuple[Longs, NDArray[np.float64]]:
-        """Tell devices about their radio in threads, see `kernel.act`; the rows that are left to be told.
+        """Set the radio of devices in threads, see `kernel.act`; return the rows that are still to be set.
 
-        A device that keeps its cell touches nothing but its own rows while events are in `State.due` only.
+        A device that keeps its cell touches only its own rows, as long as events are in `State.due` only.
         """
         plain = s.meta["horizon"][0] == -np.inf and not len(s.batteries)
         if self.threads == 1 or len(rows) < LARGE or not plain or not np.all(rows[1:, 0] > rows[:-1, 0]):

@@ -128,7 +128,7 @@ def halt(s: Record, k: int) -> None:
 
 @jit
 def arrive(s: Record, k: int, now: float) -> int:
-    """A task of source k is due: the task, which needs a host; or NOBODY."""
+    """Make a task of source k that is due; return the task if it needs a host, else NOBODY."""
     n = memory.source(s.sources, k).drawn
     _plan(s, k)
     if memory.node(s.nodes, memory.source(s.sources, k).node).up == 0:

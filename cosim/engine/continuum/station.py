@@ -1,18 +1,17 @@
 """Stations: processors and links, served in virtual time.
 
-A station has `servers` servers of `rate` units/s. Its k tasks in service get
-`min(rate, servers * rate / k)` each, less what busy servers take from one another (`contention`: caches
-and memory that they share slow every one of b busy servers down to rate / (1 + contention (b - 1))), so
-that one number, the virtual time (units that every task in
-service has got), tells when each of them is done: a task that enters at virtual time v with w units
+A station has `servers` servers of `rate` units/s. Its k tasks in service get `min(rate, servers * rate / k)`
+each, less what busy servers take from one another (`contention`: shared caches and memory slow each of b busy
+servers down to rate / (1 + contention (b - 1))). So one number, the virtual time (units that every task in
+service has got), determines when each of them is done: a task that enters at virtual time v with w units
 leaves at v + w. A change of the rate or of k changes the speed of virtual time and nothing else.
 
 `fcfs` stations serve at most `servers` tasks at once and let the others wait in order of arrival;
 then each task in service has a server of its own, and the same virtual time serves. Stations that
 serve by priority or by the earliest deadline (EDF) let them wait in the order of their ranks.
 
-Values are brought up to date only where something changes, never by looking: that keeps results
-independent of how often the engine is looked at.
+Values are updated only where something changes, never by reading them, so results do not depend on how
+often the engine is read.
 """
 
 from __future__ import annotations

@@ -30,10 +30,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decisions:
-    """Which task goes where: `host[k]` for the task with the serial number `task[k]`.
+    """Hosts of tasks: `host[k]` for the task with the serial number `task[k]`.
 
-    A host is its number among the hosts, -2 for the device itself, or -1 for nobody: then a task
-    whose device has no coverage waits for it and is pending again, and another one fails.
+    A host is its number among the hosts, -2 for the device itself, or -1 for none: then a task
+    whose device has no coverage waits for it and is pending again, and any other fails.
     """
 
     task: ArrayLike = field(default_factory=lambda: np.empty(0, np.int64))  # (n,) serial numbers
@@ -168,9 +168,9 @@ def rows_of(s: State, decisions: Decisions) -> NDArray[np.int64]:
 
 
 def reach_of(s: State, devices: Ints) -> tuple[Ints, Floats]:
-    """(n,) slots of the nodes that serve devices, -1: nobody, and (n, hosts) s from them to each host.
+    """(n,) slots of the nodes that serve devices, -1: none, and (n, hosts) s from them to each host.
 
-    What a scheduler would be asked with about tasks that the devices make now.
+    The same as a scheduler's input about tasks that the devices would make now.
     """
     serving = []
     for device in devices.tolist():

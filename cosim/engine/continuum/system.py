@@ -1,4 +1,4 @@
-"""What the engine is told about the world: kinds and workloads as records, the rest as flat arrays."""
+"""The engine's description of the world: kinds and workloads as records, the rest as flat arrays."""
 
 from __future__ import annotations
 

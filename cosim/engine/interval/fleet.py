@@ -48,7 +48,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostFleet:
-    """Hosts by type; `place` says which type each host has."""
+    """Hosts by type; `place` is the type of each host."""
 
     types: tuple[Type, ...]
     place: tuple[int, ...]
@@ -127,7 +127,7 @@ def simple_fog(hosts: int, quirks: frozenset[str] = frozenset()) -> HostFleet:
 
 
 def _pi(memory: float) -> Type:
-    """A Raspberry Pi 4B with `memory` MB. No paper says its MIPS: those of the smallest machine here."""
+    """A Raspberry Pi 4B with `memory` MB. No paper states its MIPS: those of the smallest machine here."""
     return Type(4029, memory, 32212, (4000, 4000), (40, 40), 117, 117, POWER["raspberry-pi-4b"], NEAR, 0.0)
 
 

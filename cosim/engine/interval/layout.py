@@ -1,8 +1,8 @@
-"""What the interval model is made of: a few flat arrays, and what their fields mean.
+"""The state of the interval model: a few flat arrays, and the meaning of their fields.
 
 H hosts, S slots (places for containers), P profiles (what containers demand over their age), T
 samples of the longest profile. Work is in MI (million instructions), speeds in MIPS, memory and disk
-in MB, their rates and bandwidths in MB/s, times in s unless intervals are said. Interval n, counted
+in MB, their rates and bandwidths in MB/s, times in s unless given in intervals. Interval n, counted
 from 1, lasts from (n - 1) to n times its length.
 """
 

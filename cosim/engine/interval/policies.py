@@ -24,12 +24,13 @@ _DECISION = 3  # stream
 
 @jit
 def decide(w: Record) -> int:
-    """Decide by the policy of the rules; the number of pairs.
+    """Decide by the policy of the rules, and return the number of pairs.
 
-    `random`: new containers anywhere; `shuffle`: beside, every other container moves anywhere with
-    chance 1/2. The others place new containers on hosts where they fit beside what is there and has
-    been decided: `first-fit` the lowest, `best-fit` the one with the highest share of its MIPS demanded,
-    `least-loaded` the lowest share, `round-robin` the next. Whoever fits nowhere is left waiting.
+    `random`: new containers anywhere; `shuffle`: also, every other container moves anywhere with
+    probability 1/2. The others place new containers on hosts where they fit beside what is there and
+    what has been decided: `first-fit` the lowest, `best-fit` the one with the highest share of its MIPS
+    demanded, `least-loaded` the lowest share, `round-robin` the next. A container that fits nowhere is
+    left waiting.
     """
     policy = w.policy
     pairs = 0

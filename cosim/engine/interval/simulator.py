@@ -41,9 +41,9 @@ Decide = Callable[["IntervalView"], ArrayLike]
 
 
 class IntervalView(NamedTuple):
-    """What a policy sees before it decides: copies, nobody else's.
+    """A policy's view before it decides: copies of its own.
 
-    Containers are those that have a slot; those with host -1 wait for a decision.
+    It lists the containers that have a slot; those with host -1 wait for a decision.
     """
 
     interval: int  # the one that is about to pass
@@ -265,7 +265,7 @@ class Interval:
         self.world.hosts["up"][self._numbers(hosts)] = 1
 
     def _numbers(self, hosts: Sequence[int]) -> NDArray[np.int64]:
-        """Compiled code writes where it is told to, so it is told of hosts only."""
+        """Checked host numbers: compiled code would write at any index. Raises `ValueError` for an unknown host."""
         numbers = np.array(hosts, np.int64).reshape(-1)
         wrong = numbers[(numbers < 0) | (numbers >= len(self.world.hosts))]
         if len(wrong):

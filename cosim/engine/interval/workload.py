@@ -69,7 +69,7 @@ class ContainerWorkload:
     given: Floats | None = None  # (N, 4)
 
     def laws(self) -> dict[str, float]:
-        """The fields of `layout.RULES` that say how containers are drawn."""
+        """The fields of `layout.RULES` that define how containers are drawn."""
         return {
             "arrivals": GIVEN if self.given is not None else _LAWS[self.arrivals.law],
             "mean": self.arrivals.mean, "deviation": self.arrivals.deviation,
@@ -198,10 +198,10 @@ def bitbrains(
 ) -> ContainerWorkload:
     """Containers from traces of virtual machines (GWA-T-12): used MHz (P, T), provisioned MHz (P,), used kB.
 
-    MIPS are MHz x 2054/1200. A machine counts when its sample 10 lies between 500 and 3000 MIPS, as
-    with the peer. Disk sizes are 1, 2, 3 MB in turn. `disk_kb_s` are read and written, `network_kb_s`
-    received and sent, both used as `bitbrains-units` says. Samples that are NaN are left out. Raises
-    `ValueError` when no machine counts.
+    MIPS are MHz x 2054/1200. A machine counts when its sample 10 lies between 500 and 3000 MIPS, as with the
+    peer. Disk sizes are 1, 2, 3 MB in turn. `disk_kb_s` are read and written, `network_kb_s` received and
+    sent, both used as `bitbrains-units` defines. NaN samples are left out. Raises `ValueError` if no machine
+    counts.
     """
     raw = np.asarray(usage_mhz, np.float64) * MIPS_PER_MHZ
     order = np.argsort(np.isnan(raw), axis=1, kind="stable")  # what there is first, in its order

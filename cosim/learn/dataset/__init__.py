@@ -1,10 +1,10 @@
-"""Labelled data sets out of runs and tables: windows, a label rule, splits by scene, a leakage test, and a data card.
+"""Labelled data sets from runs and tables: windows, a label rule, splits by scene, a leakage test, and a data card.
 
     from cosim.learn.dataset import Recipe, build
     recipe = Recipe(("ue", "gnb"), "jamming.loss >= 3", keep=("jamming.loss",))
     made = build(["runs/jamming/sweep-1a2b3c4d"], recipe, "data/jamming")
 
-`docs/dataset.md` tells the rest.
+See `docs/dataset.md` for details.
 """
 
 from cosim.learn.dataset.build import Made, build

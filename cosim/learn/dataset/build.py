@@ -112,7 +112,7 @@ def build(
 
 
 def _lost(scenes: list[RecordedScene], recipe: Recipe) -> Iterator[str]:
-    """What is to be said of the columns of tables."""
+    """Remarks about the columns of tables."""
     known = {recipe.node, recipe.at, recipe.by, *recipe.drop, *recipe.truth()}
     for file in sorted({scene.folder for scene in scenes if scene.part is not None}):
         for text in remarks(Path(file), known):

@@ -33,7 +33,7 @@ class Leak:
 
     @property
     def found(self) -> bool:
-        """Whether a split is not what it says."""
+        """Whether the test found a leak."""
         return bool(self.groups_in_two_splits) or bool(self.telling)
 
     def as_dict(self) -> dict[str, Any]:

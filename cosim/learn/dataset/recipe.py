@@ -28,18 +28,17 @@ _SIGNAL = re.compile(r"[a-z_]\w*(@(\*|[a-z_]\w*))?")
 class Recipe:
     """How windows of a run, or of a table, become labelled rows.
 
-    The first of `signals` gives the rows, at its column `at` where one is named; of the others a row belongs
-    to it that has the same node and time, or is the last one of at most `within` s before. `host@server` takes
-    the rows of `host` whose node is what the column `server` of the first signal names, `cluster@*` rows of
-    any node. Features are all numbers of a signal, or those that `columns` names of it. A table has no
-    signals: `node` and `at` are columns of it, and each group is cut into `blocks` parts, one after the other.
+    The first of `signals` provides the rows, at its column `at` where one is named. Each other signal adds its row of
+    the same node and time, or its last one of at most `within` s before. `host@server` takes the rows of `host` for the
+    node in the column `server` of the first signal, `cluster@*` takes rows of any node. Features are all numbers of a
+    signal, or those of them that `columns` lists. A table has no signals: `node` and `at` are columns of it, and each
+    group is cut into `blocks` consecutive parts.
 
-    `label` is a condition (`cosim.contract.condition`) over columns `signal.column` (`column` of a table) that
-    no feature may hold; it is that of the moment `ahead` s later. `keep` are
-    further columns (`truth_...`) for judging, `drop` are columns that name somebody instead of saying
-    something about them. `causes` label why a link is bad, in the column `truth_cause`. `by` is what a split
-    keeps together: `seed` (all runs of a seed, which share their geometry), `scene` (one run or file), a
-    swept parameter, or a column of a table.
+    `label` is a condition (`cosim.contract.condition`) over columns `signal.column` (`column` of a table) that no
+    feature may hold; it is evaluated `ahead` s later. `keep` lists further columns (`truth_...`) for judging. `drop`
+    lists columns that identify an entity instead of describing it. `causes` label why a link is bad, in the column
+    `truth_cause`. `by` is what a split keeps together: `seed` (all runs of a seed, which share their geometry), `scene`
+    (one run or file), a swept parameter, or a column of a table.
     """
 
     signals: tuple[str, ...]
@@ -125,7 +124,7 @@ class Recipe:
 
     @property
     def rule(self) -> Condition:
-        """What the label says."""
+        """The condition of the label."""
         return _rule(self.label, table=not self.signals)
 
     @property

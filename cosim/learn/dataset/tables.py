@@ -1,4 +1,4 @@
-"""Tables that somebody else wrote, CSV or Parquet, as sources of rows: recordings of real networks and machines."""
+"""Tables from other programs, CSV or Parquet, as sources of rows: recordings of real networks and machines."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ def _read(file: str) -> tuple[pa.Table, str]:
 
 
 def remarks(file: Path, known: Collection[str]) -> Iterator[str]:
-    """What of a table is easily taken for a feature, or lost as one; `known` columns are named by the recipe.
+    """Remarks about columns easily taken for features, or lost as features; the recipe names the `known` columns.
 
-    Columns of words are no features, and one that only grows tells the place of a row, not its state.
+    Columns of words are no features. A column that only grows gives the position of a row, not its state.
     """
     whole, _ = _read(str(file))
     for name in whole.column_names:

@@ -56,18 +56,18 @@ def grown(
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """Scores windows and raises an alarm from `limit` on.
+    """Scores windows and raises an alarm above `limit`.
 
-    `features` are the columns in order as in `cosim.learn.dataset`, `fill` (k,) what stands for a value that
-    is not there, `window` the length of the windows in s. `form` says how `arrays` are used:
+    `features` lists the columns in order, as in `cosim.learn.dataset`; `fill` (k,) replaces missing values; `window` is
+    the length of the windows in s. `form` selects how `arrays` are used:
 
     - thresholds: the greatest weight (x[column] - limit), in units of a training deviation;
     - linear: the logistic of weight (x - mean) / scale + bias;
     - network: the logistic of a convolutional network over the last rows (`cosim.learn.detect.network`), whose
       features are `column@lag`;
-    - trees: the logistic (or, for `link` identity, the value itself) of bias + the sum over all trees. They see the
-      differences of features as well that `ratios` names (r, 2): of levels in dB these are ratios of powers, which
-      trees cannot make of themselves.
+    - trees: the logistic (or, for `link` identity, the value itself) of bias + the sum over all trees. They also see
+      the differences of features that `ratios` (r, 2) lists: for levels in dB these are ratios of powers, which trees
+      cannot form themselves.
     """
 
     method: str
@@ -121,7 +121,7 @@ class Detector:
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """What it can say of why a link is bad, in order; () without such labels in its training."""
+        """The causes of a bad link that it can name, in order; () if its training had no such labels."""
         return tuple(self.facts.get("causes", ()))
 
     def cause(self, rows: NDArray[Any]) -> NDArray[np.int64]:

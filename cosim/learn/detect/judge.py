@@ -38,7 +38,7 @@ class Verdict:
     delay: Mapping[str, float]  # s from the first row of an attack to the first alarm, by quantile
     missed: float  # part of the attacks without an alarm
     attacks: int
-    causes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # true -> told -> rows
+    causes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # true -> predicted -> rows
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -48,9 +48,9 @@ class Verdict:
 def judge(detector: Detector, folder: str | Path, split: str = "test", *, only: str = "") -> Verdict:
     """The figures of `detector` on a split of a data set.
 
-    `only`, as "truth_jamming_loss >= 10", leaves out rows with the label for which it does not hold,
-    so that hard and easy cases can be told apart; rows without the label stay. `causes` counts rows
-    that have a cause or an alarm, where data set and detector know causes.
+    `only`, as "truth_jamming_loss >= 10", leaves out rows with the label for which it does not hold, to separate hard
+    cases from easy ones; rows without the label stay. `causes` counts rows with a cause or an alarm, if data set and
+    detector know causes.
     """
     return _Judged(detector, Path(folder), split, only).verdict()
 
@@ -73,11 +73,11 @@ class ColumnContrast:
     name: str
     without: tuple[float, float, float]
     labelled: tuple[float, float, float]
-    area: float  # under the curve when rows are ranked by this column alone; 0.5 tells nothing, 0 and 1 everything
+    area: float  # under the curve when rows are ranked by this column alone; 0.5: no information, 0 and 1: full
 
 
 def contrasts(folder: str | Path, split: str = "test") -> list[ColumnContrast]:
-    """Every column of a split without and with the label, the most telling first. Raises `SetupError` for no rows."""
+    """Every column of a split without and with the label, most informative first. Raises `SetupError` for no rows."""
     table = read(Path(folder), split)
     if not len(table):
         raise SetupError(f"{folder} has no rows in the split '{split}'")
@@ -164,9 +164,9 @@ def figures(
 ) -> Verdict:  # fmt: skip
     """Figures of rows that are sorted by `who` (n,) and `time` (n,) s.
 
-    An attack on somebody is a run of rows with the label and no more than `gap` s between them; it is
-    found when an alarm falls into it, and the delay is counted from its first row. Of rows that are
-    not `kept` (n,) only the attacks that have kept rows as well are told.
+    An attack is a run of rows of one `who` with the label and no more than `gap` s between them. It is found when an
+    alarm falls into it, and the delay is counted from its first row. Rows that are not `kept` (n,) count only in
+    attacks that also have kept rows.
     """
     attacked, alarms = label, score > limit
     kept = np.ones(len(label), bool) if kept is None else kept

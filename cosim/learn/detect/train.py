@@ -113,9 +113,9 @@ def fit(
 
 
 def with_causes(detector: Detector, x: Floats, cause: NDArray[Any], seed: int = 1) -> Detector:
-    """`detector` that also tells the cause of a bad link, fitted to the rows `x` (n, k) whose `cause` (n,) is not none.
+    """`detector` that also predicts the cause of a bad link, fitted to rows `x` (n, k) whose `cause` (n,) is not none.
 
-    The classes weigh the same however many rows they have. Raises `SetupError` where there is no such row.
+    Classes have equal weights, however many rows they have. Raises `SetupError` if there is no such row.
     """
     some = np.flatnonzero(cause != CAUSES[0])
     if not len(some):
@@ -126,7 +126,7 @@ def with_causes(detector: Detector, x: Floats, cause: NDArray[Any], seed: int = 
     y = np.array([names.index(name) for name in cause[some].tolist()])
     rows = with_ratios(np.where(np.isnan(x[some]), detector.fill, x[some]), detector.ratios)
     bias, trees, of = np.zeros(len(names)), [], []
-    if len(names) == 1:  # nothing to tell apart: a leaf
+    if len(names) == 1:  # nothing to distinguish: a leaf
         trees.append((np.array([-1]), np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1)))
         of.append(0)
     else:
@@ -321,10 +321,10 @@ def _importance(
 
 
 def clusters_of(rows: Floats, names: list[str]) -> dict[str, str]:
-    """Columns that rank the rows (n, k) much alike, by their values: column -> the names of its cluster, joined.
+    """Columns whose values rank the rows (n, k) similarly: column -> the names of its cluster, joined.
 
-    Average linkage on 1 - |rho|, Spearman's; clusters are cut at `_APART`. Shuffling one column of several that
-    say the same shows nothing, since a model reads it from the others.
+    Average linkage on 1 - |rho|, Spearman's; clusters are cut at `_APART`. Shuffling only one of several equivalent
+    columns shows no effect, since a model reads the same information from the others.
     """
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform

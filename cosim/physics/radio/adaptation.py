@@ -34,11 +34,11 @@ def adapt(
     estimate: Floats, sinr: Floats, offset: Floats, steps: Floats, need: Floats, slope: float, rounds: int,
     mcs: Codes, bler: Floats, residual: Floats, sent: Floats,
 ) -> None:  # fmt: skip
-    """Choose the MCS of n links and say how their blocks fare.
+    """Choose the MCS of n links and compute the error rates of their blocks.
 
-    `estimate` (n,) dB is what the scheduler believes, `sinr` (n,) dB what holds, `offset` (n,) dB is
+    `estimate` (n,) dB is the scheduler's estimate, `sinr` (n,) dB the true value. `offset` (n,) dB is
     state and moves by `rounds` blocks: +RATIO STEP for each that is received, -STEP otherwise, both
-    weighted with their probability. rounds = 0 leaves it alone. `steps` (29,) dB as of `ladder`,
+    weighted with their probability. rounds = 0 leaves it unchanged. `steps` (29,) dB as of `ladder`,
     `need` (29,) dB where each MCS has BLER_TARGET errors. Out, all (n,): `mcs`; `bler` of first
     transmissions, mean over the rounds; `residual` part of the blocks lost after all transmissions
     with Chase combining (attempt m at sinr + 10 log10 m); `sent` mean transmissions per block.

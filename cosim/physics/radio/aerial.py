@@ -1,9 +1,9 @@
 """Links between base stations and devices in the air: 3GPP TR 36.777 annex B, from 1.5 m to 300 m of height.
 
 Below the height from which a law for aerial vehicles holds, the laws of TR 38.901 for devices on the
-ground do, as the report's tables say; so one law covers a drone from the ground up. Heights are in m
+ground apply, as in the report's tables; so one law covers a drone from the ground up. Heights are in m
 above the ground; lower and higher ones count as 1.5 m and 300 m. Where TR 38.901 draws the height of
-the environment for devices above 13 m (UMa), it is taken as 1 m, which is its value below that height.
+the environment for devices above 13 m (UMa), it is taken as 1 m, its value below that height.
 The functions take floats; `receive` applies them to devices and cells.
 """
 

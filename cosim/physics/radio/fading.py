@@ -50,7 +50,7 @@ def fade(
     rows: Ints, fresh: NDArray[np.bool_], phase: Floats, key: Keys, draw: int, factor: Floats, real: Floats,
     imaginary: Floats, gain: Floats,
 ) -> None:  # fmt: skip
-    """Move the channels of `rows` (n,) on by `phase` (n,) rad and say their power `gain` (n, B), 1 in the mean.
+    """Advance the channels of `rows` (n,) by `phase` (n,) rad and write their power `gain` (n, B), 1 in the mean.
 
     `real` and `imaginary` (slots, B) are the scattered part, kept between calls, of variance 1/2
     each; `fresh` (n,) ones start anew. `key` (n,) and the number `draw` choose the draws. `factor`

@@ -19,7 +19,7 @@ Flags = NDArray[np.bool_]
 
 
 class JammerSet:
-    """The J jammers of the scene that `belong` says are meant, in the order of the file."""
+    """The J jammers of the scene that `belong` selects, in the order of the file."""
 
     def __init__(self, context: Context, belong: Callable[[Jammer], bool]) -> None:
         found = [(slot, node, Jammer.of(node)) for slot, node in enumerate(context.scene.nodes)]
@@ -53,7 +53,7 @@ class JammerSet:
         return np.asarray(self.place + np.column_stack([np.zeros((len(self), 2)), self.height]))
 
     def take(self, events: Sequence[Event]) -> None:
-        """Switch jammers as events say."""
+        """Switch jammers as events request."""
         for event in events:
             if event.do in ("jammer-on", "jammer-off"):
                 hit = np.zeros(len(self), bool)
@@ -78,7 +78,7 @@ class JammerSet:
             self.place[at[frame.slot[row]], axis] = frame[name][row]
 
     def emit(self, time: float, failed: Flags, busy: Flags) -> None:
-        """Set the power at `time` (s); `failed` (slots,), `busy` (J,): somebody wants to send on the jammer's band."""
+        """Set the power at `time` (s); `failed` (slots,), `busy` (J,): a node wants to send on the jammer's band."""
         for j, wave in enumerate(self._waves):
             level = wave.level(time, traffic=bool(busy[j]))
             on = self.on[j] and not failed[self.slots[j]] and not self.spent[j]
@@ -139,12 +139,12 @@ def _of_cells(scene: Scene) -> set[tuple[float, float]]:
 
 
 def on_wifi(scene: Scene) -> Callable[[Jammer], bool]:
-    """Says of a jammer whether its band meets the channel of a Wi-Fi interface of the scene."""
+    """A test of whether a jammer's band meets the channel of a Wi-Fi interface of the scene."""
     return _meets(_of_wifi(scene))
 
 
 def on_cells(scene: Scene) -> Callable[[Jammer], bool]:
-    """Says of a jammer whether it is the radio's: it meets a cell's channel, or no Wi-Fi channel."""
+    """A test of whether a jammer is the radio's: it meets a cell's channel, or no Wi-Fi channel."""
     cells, wifi = _meets(_of_cells(scene)), on_wifi(scene)
     return lambda block: cells(block) or not wifi(block)
 

@@ -115,8 +115,8 @@ def overlap(low: float, high: float, other_low: float, other_high: float) -> flo
 def grid(channels: Sequence[tuple[float, float]], bands: Sequence[tuple[float, float]], blocks: Sequence[int]) -> Grid:
     """The pieces of `channels` (low and high edge, Hz) under jammers on `bands` (Hz).
 
-    `blocks` says in how many parts of equal width a channel fades by itself. A jammer's power is
-    spread evenly over its band.
+    `blocks` is the number of parts of equal width in which each channel fades independently. A jammer's
+    power is spread evenly over its band.
     """
     cuts = []
     for (low, high), count in zip(channels, blocks, strict=True):

@@ -20,7 +20,7 @@ def modem_snr(sinr: Floats, key: Keys, draw: int, offset: float, slope: float, s
     """The SNR (n,) in whole dB that modems report at the channel's `sinr` (n,) dB.
 
     offset + slope x SINR + spread x N(0, 1), rounded, from `LOWEST` to `HIGHEST`. `key` (n,) of the
-    devices and the number `draw` choose the draws: nobody else changes what a device reports.
+    devices and the number `draw` choose the draws: a device's report does not depend on other devices.
     """
     found = np.empty(len(sinr))
     for i in range(len(sinr)):

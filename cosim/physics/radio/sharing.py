@@ -35,7 +35,7 @@ def proportional_fair(cell: Ints, rate: Floats, cells: int, *, rounds: int = 100
 
     `cell` (n,) >= 0 are those of active devices, `rate` (n, B) is what each would have on each block alone, 0 where
     its cell has no such block. The parts maximise the sum of log rates (Kelly 1997), found by `rounds` of
-    proportional response (Wu and Zhang 2007): everybody bids for blocks in proportion to what they brought. With one
+    proportional response (Wu and Zhang 2007): each device bids for blocks in proportion to what they brought. With one
     block, or blocks that are all alike, the parts are equal whatever the rates.
     """
     there = rate > 0.0

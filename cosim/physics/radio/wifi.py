@@ -49,7 +49,7 @@ LOWEST, HIGHEST, STEP = -20.0, 80.0, 0.01  # dB, of the table
 class Point(NamedTuple):
     """What links are at one or more ratios of signal to noise."""
 
-    goodput: Floats  # bit/s of payload when nobody else sends; 0: no link
+    goodput: Floats  # bit/s of payload when no other station sends; 0: no link
     delay: Floats  # s, one way, besides the transmission: medium access, retries included
     jitter: Floats  # s, half width of the delay's variation
     loss: Floats  # 1, of packets after all retries

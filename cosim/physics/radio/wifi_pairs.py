@@ -29,7 +29,7 @@ class Antennas:
     floor: Floats  # (n,) dBm of noise at the receiver
     reference: Floats  # (n,) dB of path loss at 1 m
     exponent: float
-    reach: Floats  # (n,) m beyond which the sender is heard by nobody
+    reach: Floats  # (n,) m beyond which no receiver hears the sender
     curve: Ints  # (n,) number of the sender's table
     curves: Floats  # (c, k, 4), see `cosim.physics.radio.wifi.Curve.table`
     least: Floats  # (c,) dB where the links of a table begin

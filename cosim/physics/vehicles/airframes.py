@@ -17,7 +17,7 @@ from cosim.physics.vehicles.power import rotor_power
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a data sheet says."""
+    """The figures of a data sheet."""
 
     source: str
     mass: float  # kg

@@ -1,7 +1,7 @@
 """A lithium-polymer pack: open-circuit voltage by charge, a resistance in series.
 
 Terminal voltage U = E(charge) - R I, power P = U I, hence I = 2 P / (E + sqrt(E^2 - 4 R P)). At most
-E^2 / (4 R) can be drawn; whoever asks for more gets that.
+E^2 / (4 R) can be drawn; larger requests get that.
 """
 
 from __future__ import annotations

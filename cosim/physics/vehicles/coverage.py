@@ -43,7 +43,7 @@ class Coverage:
         west, south, east, north = area
         shape = max(math.ceil((north - south) / cell), 1), max(math.ceil((east - west) / cell), 1)
         self._area, self._cell = np.array(area), cell
-        self._seen = np.zeros((count, *shape), np.int32)  # number of the flight that saw it last, 0: nobody
+        self._seen = np.zeros((count, *shape), np.int32)  # number of the flight that saw it last, 0: none
 
     def look(self, which: Ints, looks: Floats, number: Ints) -> Floats:
         """m^2 (m,) that the flights `number` (m,) of the followers `which` (m,) see for the first time.

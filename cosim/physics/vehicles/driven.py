@@ -1,4 +1,4 @@
-"""A vehicle whose motors and wheels somebody else drives: the physics without the autopilot."""
+"""A vehicle whose motors and wheels are driven from outside: the physics without the autopilot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drones that are told to join a moving target, follow it, and come home: any number of pairs at once.
+"""Drones that are ordered to join a moving target, follow it, and come home: any number of pairs at once.
 
     pairs = Engagements(fleet, drones=[0], targets=[1])
     pairs.command([0], engage=True)
@@ -9,7 +9,7 @@
 
 States: home-idle, arming, takeoff, approach, follow, return, landing; `failsafe` when the autopilot has
 taken over; `abort` when a drone is called off before it flies. A drone knows its target by the last report
-that it *received*. Nothing here reads a clock or a socket; the fleet's time is the time.
+that it *received*. Nothing here reads a clock or a socket; all times are the fleet's.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Engagements:
         self._landed(w, self.fleet.now)
 
     def tick(self, links: Links, done: Flags | None = None) -> None:
-        """Look at the fleet as it is now and tell the drones what to do; `done` (n,): the target has finished."""
+        """Read the fleet's present state and command the drones; `done` (n,): the target has finished."""
         if not len(self):
             return  # most fleets: a twentieth of a short run
         now = self.fleet.now

@@ -71,11 +71,11 @@ class Waypoint:
 
 @part
 def _on_ground(s: Any, a: Any, items: Records, now: float) -> None:  # noqa: ANN401 - rows of record arrays
-    """An armed copter that stands: it leaves when told to rise, and disarms when nothing happens."""
+    """An armed copter that stands: it takes off when ordered to, and disarms when nothing happens."""
     s.vx = s.vy = s.vz = 0.0
     s.power = a.idle + 0.1 * a.profile / a.efficiency  # idling rotors, of the order of a tenth of the blade power
     if s.mode == MISSION and s.done == 0 and items[s.first_item + s.item].what == DESCEND:
-        proceed(s)  # it has landed, as the mission says
+        proceed(s)  # it has landed, as the mission requires
     wants = s.mode == TAKE_OFF or (s.mode == MISSION and s.done == 0)
     if wants and s.hold_until < 0.0:  # rotors are to reach their speed first
         s.hold_until = max(now, s.armed_at + a.arming_delay) + a.spool_up
@@ -318,8 +318,8 @@ class VehicleFleet:
     ) -> NDArray[np.bool_]:
         """Fly or drive to `position` (n, 3) m.
 
-        With `velocity` (n, 3) m/s the point moves on for `valid` s: what a follower is told about
-        whom it follows. Refused when not armed or, by copters, on the ground.
+        With `velocity` (n, 3) m/s the point moves on for `valid` s, like the reported target of a
+        follower. Refused when not armed or, by copters, on the ground.
         """
         r = self._rows(rows)
         s = self.state
@@ -327,7 +327,7 @@ class VehicleFleet:
         told, where = r[obeys], np.broadcast_to(np.asarray(position, np.float64), (len(r), 3))[obeys]
         already = told[s["mode"][told] != GO]
         self._enter(already, int(GO))
-        # who is told the same again goes on with its leg
+        # a vehicle with an unchanged target goes on with its leg
         new = told[sum(np.abs(s[f"target_{axis}"][told] - where[:, k]) for k, axis in enumerate("xyz")) > 0.1]
         s["leg_began"][new] = s["next_began"][new] = -1.0
         s["leg_top"][new] = 0.0
@@ -377,7 +377,7 @@ class VehicleFleet:
         return obeys
 
     def circle(self, rows: ArrayLike, centre: ArrayLike, radius: ArrayLike, speed: ArrayLike) -> NDArray[np.bool_]:
-        """Fly round `centre` (n, 3) m at `radius` m with `speed` m/s, clockwise when above 0, until told otherwise.
+        """Fly round `centre` (n, 3) m at `radius` m with `speed` m/s, clockwise when above 0, until the next order.
 
         Refused as `go` is, and by rovers.
         """

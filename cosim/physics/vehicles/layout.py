@@ -18,13 +18,13 @@ COPTER, SKID, ACKERMANN = codes(3)
 # How a copter is moved: as a mass with a lag, as a rigid body, or as one by the physics of another program.
 POINT, RIGID, ELSEWHERE = codes(3)
 
-# What it does. MANUAL keeps still; HOLD brakes and stays; the others say it by their names.
+# Its mode. MANUAL keeps still; HOLD brakes and stays; the names of the others explain them.
 (MANUAL, HOLD, TAKE_OFF, GO, VELOCITY, MISSION, RETURN, LAND, ATTITUDE, ACCELERATION, CIRCLE) = codes(11)
 MODES: Final = (
     "manual", "hold", "take-off", "go", "velocity", "mission", "return", "land", "attitude", "acceleration", "circle",
 )  # fmt: skip
 
-# Why it stopped doing what it was told.
+# Why it stopped following its orders.
 NONE, LOW, CRITICAL, EMPTY, FENCE = codes(5)
 FAILSAFES: Final = ("none", "battery-low", "battery-critical", "battery-empty", "fence")
 
@@ -49,7 +49,7 @@ STATE = _record(
     "old_x old_y old_z old_began "  # the leg before, which ends at from_*, while both overlap
     "circle_x circle_y circle_radius circle_speed turned "  # m, m/s (below 0: anticlockwise), rad flown round so far
     "home_x home_y home_z "
-    "speed "  # horizontal, that it was told to keep; 0: its own
+    "speed "  # horizontal, that it was ordered to keep; 0: its own
     "qw qx qy qz p q r t0 t1 t2 t3 "  # rigid bodies: attitude, body rates (rad/s), rotor thrusts (N)
     "hold_until armed_at landed_at impact "  # s, s, s, m/s of the last touch down
     "fence_radius fence_top ",  # of home; 0: none

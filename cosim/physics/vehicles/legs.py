@@ -132,7 +132,7 @@ def lead(s: Record, a: Record, dx: float, dy: float, dz: float, t: float) -> Non
 
 @part
 def fly_leg(s: Record, a: Record, x: float, y: float, z: float, top: float, now: float) -> float:
-    """Fly to a point with limited jerk; s that are left, NaN: it is too fast to begin such a leg, or told otherwise.
+    """Fly to a point with limited jerk; the s left, NaN: it is too fast to begin such a leg, or has other orders.
 
     A leg begins where the vehicle is, nearly at rest.
     """

@@ -19,7 +19,7 @@ _SOON = 1e-9  # s
 class MissionRunner:
     """n vehicles, rows of `fleet` with a mission; they start at `starts` (n,) s.
 
-    `row_of` (n, w) says for each waypoint which row of a field is worked on the way to it, -1: none.
+    `row_of` (n, w) is for each waypoint the row of a field that is worked on the way to it, -1: none.
     `pauses` are (vehicle, begin, end) in s. States: parked, working, turning, waiting, done.
     """
 
@@ -43,7 +43,7 @@ class MissionRunner:
         self.state = np.full(count, ph.PARKED, np.int64)
 
     def tick(self) -> None:
-        """Start, pause and go on with whatever is due at the fleet's time, and see what everybody does."""
+        """Start, pause and resume the missions that are due at the fleet's time, and update all states."""
         now = self.fleet.now
         due = np.flatnonzero(~self._started & ~self._failed & (self._starts <= now + _SOON))
         if len(due):

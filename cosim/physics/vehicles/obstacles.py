@@ -1,6 +1,6 @@
-"""Things that stand in the way: polygons with a height, and how near to them somebody comes.
+"""Obstacles: polygons with a height, and how near to them vehicles come.
 
-In 2.5 dimensions: an obstacle is as wide at its top as on the ground, and who is higher than its top is not near it.
+In 2.5 dimensions: an obstacle is as wide at its top as on the ground, and a vehicle above its top is not near it.
 """
 
 from __future__ import annotations
@@ -112,9 +112,9 @@ class Obstacles:
         )
 
     def distances(self, before: Floats, after: Floats, reach: float) -> Floats:
-        """m (n, k) at which straight ways from `before` to `after` (n, 3) pass, below the tops; 0: through it.
+        """Distances (n, k) m of straight ways from `before` to `after` (n, 3), below the tops; 0: through it.
 
-        Infinity stands for more than `reach` m, and for whoever stays above the top.
+        Infinity stands for more than `reach` m, and for ways that stay above the top.
         """
         found = np.empty((len(before), len(self.tops)))
         begin, end = (np.ascontiguousarray(places, np.float64) for places in (before, after))

@@ -32,7 +32,7 @@ class Links:
 
 
 class Chance:
-    """Uniform draws by counter: draw k of a key is the same whoever else draws (SplitMix64, Steele et al. 2014)."""
+    """Uniform draws by counter: draw k of a key depends on no other key (SplitMix64, Steele et al. 2014)."""
 
     def __init__(self, keys: Words) -> None:
         self._keys = _mix(keys + np.uint64(0x9E3779B97F4A7C15))

@@ -95,8 +95,8 @@ def rotors(s: Record, a: Record, wx: float, wy: float, wz: float, heading: float
 
     The wanted acceleration gives the direction and size of the thrust. The body is tilted to it by
     the shortest way, whatever its heading (the reduced attitude of Brescianini and D'Andrea, Mechatronics 55,
-    2018), and turned by the angle that is left about its own axis: so an error of half a turn is no
-    balance. Moments are bounded by what the rotors can give.
+    2018), and turned about its own axis by the remaining angle: so an error of half a turn is no
+    equilibrium. Moments are bounded by what the rotors can give.
     """
     most = a.thrust_ratio * a.mass * GRAVITY / 4.0
     ux, uy, uz = s.vx - wx, s.vy - wy, s.vz - wz
@@ -139,7 +139,7 @@ def rotors(s: Record, a: Record, wx: float, wy: float, wz: float, heading: float
 
 @part
 def fly_rigid(s: Record, a: Record, wx: float, wy: float, wz: float, heading: float, dt: float) -> None:
-    """`motion.fly` for a rigid body, by `rotors`; of a body that is moved elsewhere only the rotors are told."""
+    """`motion.fly` for a rigid body, by `rotors`; a body that is moved elsewhere only gets its rotors' thrusts."""
     if a.rigid == ELSEWHERE:
         s.t0, s.t1, s.t2, s.t3 = rotors(s, a, wx, wy, wz, heading)
         lift = (s.t0 + s.t1 + s.t2 + s.t3) / a.mass

@@ -24,7 +24,7 @@ class Follow:
     arming: float = 1.0  # s from the command to turning motors
     arming_spread: float = 0.0  # s besides, exponential with this mean: checks that are made again
     reserve: float = 0.3  # part of the charge that is needed to be engaged
-    swap: float = math.inf  # s that changing the battery takes; inf: nobody does
+    swap: float = math.inf  # s that changing the battery takes; inf: it is not changed
     swap_below: float = 0.5  # part of the charge under which it is changed after landing
     tries: int = 4  # of a command that is not answered; MAVLink clients send it again three times
     retry: float = 1.0  # s between them

@@ -1,11 +1,11 @@
 """Groups of copters that fly by one policy and keep apart.
 
-A policy says where each member should be: in a formation, in a chain of relays, or on lanes over a field. Separation
+A policy places the members: in a formation, in a chain of relays, or on lanes over a field. Separation
 is kept by a limit on how fast two may close: with a the braking deceleration, t the time until it acts and D the
 distance to keep, a speed w towards a neighbour at distance d is allowed for which w t + w^2 / (2 a) <= (d - D) / 2.
-Both then stop in their half of what lies between (reciprocal avoidance, as of van den Berg et al. 2011, by braking
-distances). Wanted velocities are cut to these limits; what is cut off makes both swerve to their right. Nobody is told
-to change its velocity by more than its acceleration can follow; where that is short, keeping apart has all of it.
+Both then stop in their half of the gap (reciprocal avoidance, as of van den Berg et al. 2011, by braking
+distances). Wanted velocities are cut to these limits; the part cut off makes both swerve to their right. No copter gets
+a change of velocity beyond its acceleration; where that is too small, keeping apart has all of it.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _limit(
 ) -> None:  # fmt: skip
     """Cut `wanted` (groups, members, 3) to what keeps the members of each group `apart` m from each other.
 
-    `moving` are their velocities, `change` (groups, members) m/s by how much the velocity may be told to change.
+    `moving` are their velocities, `change` (groups, members) m/s the largest change of velocity to be ordered.
     """
     groups, members = places.shape[0], places.shape[1]
     near = np.empty((members, 4))
@@ -273,17 +273,17 @@ class SwarmGroups:
         self.nearest = np.full(len(self.rows), np.inf)  # m, the least distance so far of two members of each group
 
     def places(self) -> Floats:
-        """Where everybody is (groups, members, 3) m."""
+        """Positions of all members (groups, members, 3) m."""
         state = self.fleet.state[self.rows]
         return np.stack([state["x"], state["y"], state["z"]], axis=-1)
 
     def points(self) -> Floats:
-        """Where everybody should be (groups, members, 3) m."""
+        """Wanted positions of all members (groups, members, 3) m."""
         time, members = self.fleet.now - self._began, self.rows.shape[1]
         return np.stack([policy(time, members) for policy in self.policies])
 
     def tick(self) -> None:
-        """Look how near they came since the last time, and say how to fly on; to be called at 5 Hz or more often."""
+        """Check how near they came since the last time, and steer them; to be called at 5 Hz or more often."""
         state, here = self.fleet.state[self.rows], self.places()
         self.watch()
         apart, braking, delay, most = self._limits

@@ -1,7 +1,7 @@
 """A field with weeds and crop rows, and a detector that finds some of the weeds.
 
-The field is a raster of weeds per m^2; what grows in each cell is drawn once, by a Poisson law. A
-detector is its recall and precision by ground sample distance and light, as measured by whoever made it.
+The field is a raster of weeds per m^2; the weeds in each cell are drawn once, by a Poisson law. A
+detector is given by its recall and precision by ground sample distance and light, as its maker measured them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 
 FILE = "field.npz"  # in the folder of who keeps it
 _MOST_PLANTS = 5_000_000
-_CELL = 1.0  # m of a GeoJSON field that does not say
+_CELL = 1.0  # m of a GeoJSON field that states none
 _GEOJSON = (".geojson", ".json")
 SPACING = 0.2  # m between two plants of a crop row; a choice
 WEED_RADIUS = (0.02, 0.05)  # m; as of weeds with two to eight leaves, a choice

@@ -28,7 +28,7 @@ FIGURES = 12  # asked for at a time
 
 
 class _Files(StaticFiles):
-    """Static files, with the type that browsers want for modules whatever the system's table says."""
+    """Static files, with the type that browsers require for modules, independent of the system's table."""
 
     def file_response(self, *args: Any, **more: Any) -> Response:  # noqa: ANN401 - as in the base class
         response = super().file_response(*args, **more)

@@ -22,7 +22,7 @@ class Candidates:
     answer: Answer
 
     def asked(self, body: object) -> tuple[list[str], float, float | None]:
-        """Names, s ahead and s of the run in what a page sent. Raises `ValueError` that says what is wrong."""
+        """Names, s ahead and s of the run from a page's request. Raises `ValueError` that names the mistake."""
         if not isinstance(body, dict):
             raise ValueError("a question is an object")
         names, horizon, now = body.get("names"), body.get("horizon"), body.get("now")

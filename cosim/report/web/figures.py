@@ -35,7 +35,7 @@ _FIRST = (
 
 
 def figures_of(signals: Mapping[str, Any], live: bool) -> list[dict[str, str]]:
-    """The figures of a run that writes `signals` (as in a scene), the most telling ones first."""
+    """The figures of a run that writes `signals` (as in a scene), the most informative ones first."""
     found = list(TASKS) if "task" in signals else []
     columns = {
         f"{name}.{column}": Figure(f"{name}.{column}", _label(name, column, about["meaning"]), about["unit"])

@@ -75,7 +75,7 @@ class FinishedRun:
         return lambda: None
 
     def scene(self) -> dict[str, Any]:
-        """The scene of the run's plan, and what the run's manifest says of how it went."""
+        """The scene of the run's plan, with the course of the run from its manifest."""
         manifest = self._run.manifest
         return {
             **self._scene,
@@ -251,7 +251,7 @@ class FinishedRun:
         ended = "count(*) FILTER (status = 'completed')"
         rows = self._rows(f"SELECT {bucket} AS b, {value}, {ended} FROM tasks GROUP BY b ORDER BY b")
         if column == "response" and len(rows) > 2 and rows[-1][2] < LAST * median(row[2] for row in rows):
-            rows.pop()  # the mean of the few that ended at the very end says nothing of the run
+            rows.pop()  # the mean of the few that ended at the very end does not represent the run
         label = "mean" if column == "response" else "all"
         return {"times": [(row[0] + 0.5) * width for row in rows], "lines": {label: [row[1] for row in rows]}}
 

@@ -32,8 +32,8 @@ _SAMPLE = 0.2  # s of wall clock between two points of the history
 class LiveSource:
     """Observes the publication at `address` in a thread, over lines of GeoJSON files.
 
-    `folder` is that of the run where this machine has it: pictures of drones are rendered from what lies in it.
-    Raises `SetupError` for what is no address. A file that cannot be used is told in the log.
+    `folder` is the run's folder if it is on this machine: pictures of drones are rendered from its content.
+    Raises `SetupError` when `address` is no address. A file that cannot be used is reported in the log.
     """
 
     live = True
@@ -199,7 +199,7 @@ class LiveSource:
             self._sampled = (now, snapshot.time)
 
     def _emulation(self) -> dict[str, float]:
-        """What the network service says of itself; empty for a run without real nodes."""
+        """The newest report of the network service; empty for a run without real nodes."""
         frames = [frame for frame in self._frames.get("emulation", {}).values() if len(frame)]
         return {name: column[-1].item() for name, column in frames[-1].columns.items()} if frames else {}
 
@@ -245,7 +245,7 @@ class LiveSource:
         return f"slot {number}"
 
     def _detail(self, number: int) -> dict[str, Any]:
-        """All that the newest frames say of node `number`."""
+        """All values of node `number` in the newest frames."""
         found: dict[str, Any] = {}
         about = self._scene.get("signals", {})
         for signal, frames in self._frames.items():

@@ -26,7 +26,7 @@ class Pictures:
         self._last: tuple[tuple[object, ...], bytes] = ((), b"")
 
     def png(self, name: str, told: Mapping[str, Any]) -> bytes | None:
-        """The latest picture of node `name`, of which its signal `picture` has `told`; None: it has none to show."""
+        """The latest picture of node `name`, whose signal `picture` has the values `told`; None if it has none."""
         values = [told.get(key) for key in _WANTED]
         if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
             return None

@@ -1,4 +1,4 @@
-"""Run the dashboard until somebody ends it."""
+"""Run the dashboard until it is stopped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Server(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 lets the system choose. Raises `SetupError` that says what to do."""
+    """A listening socket; port 0 lets the system choose. Raises `SetupError` that names the remedy."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -51,9 +51,9 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def serve(app: FastAPI, listener: socket.socket, say: Callable[[str], None], published: str = "") -> None:
-    """Serve `app` at `listener` until SIGINT or SIGTERM; `say` is told the page's address.
+    """Serve `app` at `listener` until SIGINT or SIGTERM; `say` receives the page's address.
 
-    `published` is the port that the host shows for the one of a container, or the range that it chooses from.
+    `published` is the host's port for that of a container, or the range from which the host chooses it.
     """
     config = uvicorn.Config(
         app, log_level="warning", ws_max_size=REQUEST, timeout_graceful_shutdown=1, server_header=False

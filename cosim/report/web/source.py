@@ -39,9 +39,9 @@ class Source(Protocol):
         """Have `ring` called, from another thread, for every new frame; returns how to end that."""
 
     def scene(self) -> dict[str, Any]:
-        """What there is to be seen: `cosim.bus.describe`, and `live`, `run`, `figures`, `members`.
+        """The scene to show: `cosim.bus.describe`, and `live`, `run`, `figures`, `members`.
 
-        `members` says which kind (position in `kinds`) the numbers behind the static nodes have:
+        `members` gives the kind (position in `kinds`) of the numbers after the static nodes:
         a list of [first number, count, kind].
         """
 

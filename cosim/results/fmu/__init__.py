@@ -89,7 +89,7 @@ def write_fmu(
 
 
 def _model(plan: Plan, loaded: Loaded, values: Sequence[str], switches: Sequence[str]) -> dict[str, Any]:
-    """What the unit's description says: names in it, and what they are in the scenario."""
+    """The content of the unit's description: names in it, and what they are in the scenario."""
     outputs = _named(_values(plan, values), "output")
     for pattern in values:
         if not any(fnmatchcase(".".join(one[:3]), pattern) for one in outputs.values()):

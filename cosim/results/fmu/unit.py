@@ -88,7 +88,7 @@ class ScenarioUnit:
 
 
 def _text(value: object, first: object) -> str:
-    """A parameter as an override says it."""
+    """The value of a parameter as text for an override."""
     if isinstance(first, bool):
         return str(bool(value)).lower()
     if isinstance(first, int):

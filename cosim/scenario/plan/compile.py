@@ -114,7 +114,7 @@ class _Compiler:
             return [Problem(f"adapter '{used.use}' cannot check its block: {told(error)}", f"adapters.{adapter.name}")]
 
     def _context(self, adapter: AdapterPlan) -> Context:
-        """What the adapter will be told when it starts."""
+        """The context that the adapter gets when it starts."""
         from cosim.contract.adapter import Context, services_in
 
         return Context(
@@ -134,7 +134,7 @@ class _Compiler:
         )
 
     def _shared(self, name: str) -> tuple[str, ...]:
-        """What adapters beside this one act upon; of one that does not say so, everything."""
+        """What the other adapters act upon; everything if one of them does not declare this."""
         from cosim.contract.adapter import ACTED_ON
 
         others = [used.kind.acts_on for other, used in self.loaded.adapters.items() if other != name]
@@ -291,7 +291,7 @@ def _recordings(
     step: int,
     problems: list[Problem],
 ) -> tuple[Recording, ...]:
-    """One recording for every signal that some adapter writes, as `record` says; `'*'` holds the defaults."""
+    """One recording for every signal that some adapter writes, as set in `record`; `'*'` holds the defaults."""
     blocks = loaded.scenario.record
     for name, block in blocks.items():
         if block.every is not None:

@@ -1,8 +1,8 @@
-"""What a plan will take: tasks, memory, disk, time; and what of it this machine does not have.
+"""Estimate what a plan needs (tasks, memory, disk, time), and what of it this machine does not have.
 
-The figures are rough and meant to tell a run of minutes from one that cannot end. The factors were
-measured with the radio and the continuum on one core of a virtual machine; members of fleets, whose
-number nothing says, are left out.
+The figures are rough and meant to distinguish a run of minutes from one that cannot end. The factors were
+measured with the radio and the continuum on one core of a virtual machine. The number of members of fleets is
+unknown: tasks leave them out, memory counts a tenth of the capacity.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def without_effect(loaded: Loaded, builder: SceneBuilder) -> Iterator[Problem]:
 
 
 def _acted_on_by_none(loaded: Loaded, builder: SceneBuilder) -> Iterator[Problem]:
-    """Warnings: workloads, links and events that no adapter acts upon, as far as all say what they do."""
+    """Warn of workloads, links and events that no adapter acts upon, if all adapters declare what they act upon."""
     scenario, every = loaded.scenario, [used.kind.acts_on for used in loaded.adapters.values()]
     known = [one for one in every if one is not None]
     acted_on = frozenset[str]().union(*known)
@@ -180,7 +180,7 @@ def _keys_without_effect(loaded: Loaded) -> Iterator[Problem]:
                 there = [one for one in places if tree.at(loaded.root, (*one[:-1], mark.key)) is not None]
                 where = here[0] if here else keys
                 if here and there and places.index(where) > places.index(there[0]):
-                    continue  # said for all, and this one has something else
+                    continue  # set for all, and this one has something else
             if (dotted(where), message) not in told:
                 told.add((dotted(where), message))
                 yield loaded.problem(where, message, "leave it out, or write what it belongs to", fatal=False)

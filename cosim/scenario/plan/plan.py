@@ -39,7 +39,7 @@ class AdapterPlan:
     seed: tuple[int, ...]
     key: str = ""  # file with the private key that the worker at `connect` asks for
     media: tuple[str, ...] = ()  # of its kind, see `Context.serves`
-    services: tuple[str, ...] = ()  # that it is told of
+    services: tuple[str, ...] = ()  # names of those that it gets
     tells: Mapping[str, Any] = field(default_factory=dict)  # of its configuration, what other adapters may know
 
 

@@ -83,7 +83,7 @@ def _adapters(plan: Plan) -> str:
 
 
 def _settings(config: Mapping[str, Any]) -> str:
-    """One line; a block or list inside is told by its size."""
+    """One line; a block or list inside is shown by its size."""
     parts = []
     for key, value in config.items():
         if isinstance(value, dict | list):

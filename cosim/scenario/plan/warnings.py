@@ -90,7 +90,7 @@ def _all(scene: Scene) -> tuple[Node, ...]:
 
 
 def _unshaped(scene: Scene) -> list[str]:
-    """Nodes that may be shaped, and nobody to shape links to."""
+    """Warn of nodes that may be shaped without another live node to shape links to."""
     machines = {node.id: node.live for node in scene.nodes if node.live is not None and not (scene.real and node.runs)}
     placed = {name for name, live in machines.items() if live.address}
     alone = [name for name, live in machines.items() if live.shaping and not placed - {name}]

@@ -6,7 +6,7 @@ same arguments, both async or not. The framework's agents call them by the wall 
 calls them by the clock of a run, shows them simulated nodes in the framework's own shapes, and carries out their plans:
 
 - `plugin` loads a file, with the run's clock and random numbers in place of the machine's;
-- `descriptors` says what nodes and applications are, in the framework's words, and reads applications;
+- `descriptors` describes nodes and applications in the framework's terms, and reads applications;
 - `agent` keeps telemetry, asks the policies when they are due, and knows where each component is.
 """
 

@@ -1,4 +1,4 @@
-"""The agent of a simulated cluster: asks policies when they are due, and carries out what their plans say."""
+"""The agent of a simulated cluster: asks policies when they are due, and carries out their plans."""
 
 from __future__ import annotations
 
@@ -140,10 +140,10 @@ class ClusterAgent:
             for node in nodes
         ]
 
-    # the control plane: what the policies see and say
+    # the control plane: what the policies see and request
 
     def observe(self, time: float, metrics: Metrics, up: Mapping[str, bool], set_point: SetPoint) -> None:
-        """Let time pass to `time` (s): take over what is measured, ask the policies that are due, do what they say."""
+        """Advance to `time` (s): take over measurements, ask the policies that are due, and carry out their plans."""
         self._clock.now, self._metrics = time, metrics
         self._up.update(up)
         while self._updates and self._updates[0].at <= time + 1e-9:
@@ -172,7 +172,7 @@ class ClusterAgent:
         return Plugin(self._paths[number], self._clock, self._samples, seed=f"{self._seed} {number} {scope}")
 
     def _deploy(self, applications: Sequence[Document]) -> None:
-        """Take over applications; components that say their node are there at once, as with the framework."""
+        """Take over applications; components that name their node are placed at once, as in the framework."""
         for document in applications:
             former = self._applications.get(document["name"])
             names = [component_name(one) for one in document["spec"]["components"]]

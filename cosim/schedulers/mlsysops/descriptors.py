@@ -111,7 +111,7 @@ def descriptors(scene: Scene, name: str) -> dict[str, Document]:
 
 
 def read_applications(path: Path) -> list[Document]:
-    """The applications in a file, as policies get them: {name, spec}. Raises `ValueError` that says what is wrong."""
+    """The applications in a file, as policies get them: {name, spec}. Raises `ValueError` with the fault."""
     try:
         if path.stat().st_size > _LARGEST:
             raise ValueError(f"'{path}' is larger than {_LARGEST / 1e6:g} MB")

@@ -27,7 +27,7 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 class PluginError(ValueError):
-    """A policy file that cannot be one, or that answered what no agent understands; says what and where."""
+    """An invalid policy file, or an answer that no agent understands; the message states the fault and its place."""
 
 
 def seconds(text: object, what: str) -> float:
@@ -68,7 +68,7 @@ class Plugin:
         self.context: dict[str, Any] = self._checked(self._called("initialize"), "initialize")
         self._known()
 
-    # what it says of itself
+    # what the policy declares
 
     @property
     def scope(self) -> Literal["application", "global"]:
@@ -82,7 +82,7 @@ class Plugin:
 
     @property
     def mechanisms(self) -> list[str]:
-        """What it says that its plans are for."""
+        """What its plans are for, as it declares."""
         return [str(name) for name in self.context.get("mechanisms") or ()]
 
     @property
@@ -97,7 +97,7 @@ class Plugin:
 
     @property
     def interval(self) -> float:
-        """s between two analyses, as its context says now; 0: it is asked once."""
+        """s between two analyses, as its context states now; 0: it is asked once."""
         return seconds(self._part("configuration")["analyze_interval"], f"{self._at} analyze_interval")
 
     def _part(self, key: str) -> Mapping[str, Any]:

@@ -1,8 +1,8 @@
-"""What policy files import of the machine and of the framework, as it is in a run.
+"""Stand-ins in a run for what policy files import of the machine and of the framework.
 
 | import | in a run |
 |---|---|
-| `time`, `datetime` | the run's clock, from the year 2000 (UTC) on; sleeping takes no time and is told |
+| `time`, `datetime` | the run's clock, from the year 2000 (UTC) on; sleeping takes no time and is logged |
 | `random` | a stream of the policy's own, from the run's seed |
 | `asyncio` | the real one, whose `sleep` takes no time |
 | `mlsysops.logger_util`, `mlsysops.utilities` | a logger; conditions and intervals |
@@ -44,7 +44,7 @@ class PolicyClock:
         return EPOCH + self.now
 
     def sleep(self, duration: float) -> None:
-        """Take no time, and tell once that somebody wanted to."""
+        """Take no time, and warn once that a policy wanted to sleep."""
         if not self.slept:
             log.warning("a policy sleeps %g s; in simulated time this takes no time", float(duration))
         self.slept += max(0.0, float(duration))

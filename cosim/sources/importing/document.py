@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 
 def plain_name(text: str, taken: set[str], prefix: str = "node") -> str:
-    """A name that a scenario accepts and nobody has yet."""
+    """A name that a scenario accepts and that is not in `taken` yet."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "-", text)[:48].strip("-.") or prefix
     if not re.match(r"[A-Za-z]", name):
         name = f"{prefix}-{name}"

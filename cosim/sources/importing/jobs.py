@@ -1,7 +1,7 @@
-"""Scenarios from jobs whose tasks wait for one another: Alibaba's `batch_task` of 2018, whose names say the graph.
+"""Scenarios from jobs with dependent tasks: Alibaba's `batch_task` of 2018, whose task names encode the graph.
 
-`M1`, `R2_1`, `J3_1_2`: the first number is the task's own, the others are those of the tasks before it; the letters
-say nothing, and names of another form are tasks that wait for none (cluster-trace-v2018, trace_2018.md, section 2.3).
+`M1`, `R2_1`, `J3_1_2`: the first number is the task's own, the others are those of the tasks before it. The letters
+carry no meaning, and tasks with names of another form wait for none (cluster-trace-v2018, trace_2018.md, section 2.3).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Task:
     before: tuple[int, ...]  # numbers of the tasks that end before it begins
     begin: float  # s
     duration: float  # s, NaN where it has none
-    cores: float  # NaN where none are told
+    cores: float  # NaN where none are given
 
 
 @dataclass(slots=True)

@@ -42,12 +42,12 @@ _UNITS = {"mhz": "MHz", "ghz": "GHz", "hz": "Hz", "khz": "kHz", "dbm": "dBm", "d
 
 @dataclass(frozen=True, slots=True)
 class StationSite:
-    """A site: where it is, and what its file says of the cell, as text with units."""
+    """A site: its position, and what its file states about the cell, as text with units."""
 
     name: str
     latitude: float  # deg
     longitude: float  # deg
-    keys: Mapping[str, str] = field(default_factory=dict)  # of `cell`, without what the file does not say
+    keys: Mapping[str, str] = field(default_factory=dict)  # of `cell`, only those in the file
 
 
 def read_stations(file: Path) -> tuple[list[StationSite], list[Notice]]:

@@ -79,10 +79,9 @@ def read(
 ) -> Imported:
     """A scenario for the adapter `continuum`, whose workload follows the trace.
 
-    The work of a task is its cores x duration x clock of a server, where the trace does not tell it;
-    for VMs times their mean use. A task of several cores becomes as many tasks of one core. There
-    are as many hosts as the cores in use at the busiest time need, or `hosts`. Raises `ScenarioError`
-    for a trace that holds no tasks.
+    If the trace does not give the work of a task, it is cores x duration x clock of a server; for VMs times their mean
+    use. A task of several cores becomes as many tasks of one core. There are as many hosts as the peak number of cores
+    in use requires, or `hosts`. Raises `ScenarioError` for a trace that holds no tasks.
     """
     trace = read_tasks(source, path, tasks=tasks, per_token=per_token)
     notices: list[Notice] = []

@@ -17,7 +17,7 @@ from cosim.sources.importing.imported import Imported, Notice
 from cosim.sources.traces import UtilisationTraces, alibaba, azure, bitbrains, google, planetlab
 
 CLOCK, CORES, MEMORY = 2.6e9, 8, 64  # of a host: Hz, cores, GiB; a common two-socket server's half
-VM_CORES, VM_MEMORY = 1.0, 1.0e9  # of a machine whose size the trace does not tell: cores, B
+VM_CORES, VM_MEMORY = 1.0, 1.0e9  # of a machine whose size the trace does not give: cores, B
 FILLED = 0.7  # of the hosts, by what machines ask for
 MOST_HOSTS = 2000
 
@@ -133,7 +133,7 @@ def _cores_of_host(largest: float) -> int:
 
 
 def _sizes(traces: UtilisationTraces) -> tuple[Any, Any, Any]:
-    """Cores, Hz per core and B of each machine, with what is not told filled in; rounded so that groups form."""
+    """Cores, Hz per core and B of each machine, with defaults for missing values; rounded so that groups form."""
 
     def known(values: Any, other: float) -> Any:  # noqa: ANN401 - an array or None
         return np.full(traces.vms, other) if values is None else np.where(np.isnan(values), other, values)

@@ -55,7 +55,7 @@ def number(text: str, whole: bool, least: float, most: float) -> float | str:
 
 
 class Values:
-    """Single values by key; the classes of each source say where they are."""
+    """Single values by key; the subclass of each source locates them."""
 
     file: Path
     findings: Findings
@@ -186,7 +186,7 @@ class Fields(Values):
         return made
 
     def ignore(self, why: str, *keys: str) -> None:
-        """Tell of fields that have no effect."""
+        """Report fields that have no effect."""
         for key in keys:
             if self.find(*key.split("|")) is not None:
                 self.tell("ignored", key, why)
@@ -198,7 +198,7 @@ class Fields(Values):
         self.known |= set(content)
 
     def finish(self, reader: str) -> None:
-        """Tell of the fields that nobody asked for, and of those given twice; `reader` is whose format it is."""
+        """Report fields that were not read or are given twice; `reader` is the program whose format it is."""
         content = self.placed.content
         assert isinstance(content, dict)
         for key, item in content.items():
@@ -213,7 +213,7 @@ class Fields(Values):
 
 
 def merged(notices: Iterable[Notice]) -> tuple[Notice, ...]:
-    """Notices by file and line; those that say the same of items of a list are one, with their number."""
+    """Notices by file and line; equal ones about items of a list are merged, with their number."""
     groups: dict[tuple[str, str, str], list[Notice]] = {}
     for notice in sorted(notices, key=lambda one: (str(one.file), one.line or 0)):
         groups.setdefault((notice.level, re.sub(r"\[\d+\]", "", notice.key), notice.text), []).append(notice)

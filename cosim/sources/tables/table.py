@@ -29,7 +29,7 @@ from cosim.sources.tables import exports
 Floats = NDArray[np.float64]
 TIMES = ("time", "t", "ts", "timestamp", "datetime", "date", "created", "arrived", "arrival", "start", "at")
 ENDINGS = (".csv", ".tsv", ".parquet")  # of names of files that are tables; the first two also with .gz
-NOTHING = frozenset({"", "-", "n/a", "na", "nan", "null", "none"})  # cells that say that there is no value
+NOTHING = frozenset({"", "-", "n/a", "na", "nan", "null", "none"})  # cells that stand for no value
 _COMMA = re.compile(r"\s*[-+]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][-+]?\d+)?\s*$")  # 1.234,5
 _GROUPED = re.compile(r"\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*$")  # 1.234, where a comma is the mark of decimals
 _MARKS = ",;\t|"  # between cells
@@ -70,7 +70,7 @@ class Table:
 
 
 def is_table(path: Path) -> bool:
-    """Whether the name of a file says that it is a table."""
+    """Whether the file name is that of a table."""
     name = path.name.lower()
     return name.removesuffix(".gz").endswith(ENDINGS[:2]) or name.endswith(ENDINGS)
 
@@ -78,8 +78,8 @@ def is_table(path: Path) -> bool:
 def read(path: str | Path, *, header: Sequence[str] | None = None) -> Table:
     """The table in a CSV or Parquet file (CSV also packed by gzip), or an export of a monitoring system.
 
-    What a file is, its first bytes say. `header` names the columns of a CSV file that has no line of names. Raises
-    `ScenarioError` for what cannot be read.
+    The first bytes of a file determine its format. `header` names the columns of a CSV file without a header line.
+    Raises `ScenarioError` for files that cannot be read.
     """
     path = Path(path)
     if not path.is_file():
@@ -191,9 +191,9 @@ def digest(path: Path) -> str:
 
 
 def time_column(table: Table, named: str | None) -> str | None:
-    """The column of times: `named`, or the first one whose name says so; None without one.
+    """The column of times: `named`, or the first of `TIMES` that the table has; None without one.
 
-    Raises `ScenarioError` for a name that is not there.
+    Raises `ScenarioError` if there is no column `named`.
     """
     if named is not None:
         table.column(named)
@@ -226,7 +226,7 @@ def stamps(column: NDArray[Any], name: str, unit: str | None = None) -> Stamps:
     usual = float(np.median(known)) if len(known) else 0.0
     if unit is None:
         for low, high, factor in _EPOCHS:
-            if low <= usual < high:  # one of another size is in another unit, or says that there is no time
+            if low <= usual < high:  # a value of another size is in another unit, or stands for no time
                 seconds = np.where((values >= low) & (values < high), values * factor, np.nan)
                 return _stamps(column, name, seconds, absolute=True)
     factor = units.DIMENSIONS["time"][unit or "s"]

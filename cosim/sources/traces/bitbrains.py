@@ -1,9 +1,9 @@
 """GWA-T-12 Bitbrains: VMs of a managed hosting provider, a sample every 5 min for a month.
 
-Raw files hold one VM each, separated by `;` and a tab; their time stamps are s although the header says
-ms. The packed form has `id, timestamp, duration, cpu_count, cpu_usage` and a table of the VMs beside it;
-its publishers merged equal consecutive samples, and gaps look the same, so spans longer than `longest`
-are taken as unknown. Shen, van Beek and Iosup, CCGrid 2015.
+Raw files hold one VM each, separated by `;` and a tab; their time stamps are in s although the header states ms. The
+packed form has `id, timestamp, duration, cpu_count, cpu_usage` and a table of the VMs beside it. Its publishers merged
+equal consecutive samples, and gaps look the same, so spans longer than `longest` are treated as unknown. Shen, van Beek
+and Iosup, CCGrid 2015.
 """
 
 from __future__ import annotations

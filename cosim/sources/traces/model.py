@@ -96,15 +96,15 @@ class UtilisationTraces:
 
 @dataclass(frozen=True, eq=False)
 class TaskTrace:
-    """Tasks in order of arrival; NaN where the source does not tell.
+    """Tasks in order of arrival; NaN where the source gives no value.
 
     Raises `ValueError` when shapes disagree, a value is negative or arrivals are out of order.
     """
 
     arrival: Floats  # (tasks,) s since the first arrival, ascending
     duration: Floats  # (tasks,) s
-    cores: Floats  # (tasks,) requested; of a whole machine where `unit` says so
-    memory: Floats  # (tasks,) requested, B; of a whole machine where `unit` says so
+    cores: Floats  # (tasks,) requested; a share of one machine if `unit` is "machine"
+    memory: Floats  # (tasks,) requested, B; a share of one machine if `unit` is "machine"
     work: Floats  # (tasks,) cycles
     ids: tuple[str, ...] | None = None
     start: float = 0.0  # s, first arrival on the source's clock

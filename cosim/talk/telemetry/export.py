@@ -107,7 +107,7 @@ def otlp(
 
 
 def resource(service: str, node: str) -> dict[str, str]:
-    """The attributes by which MLSysOps tells sources apart."""
+    """The attributes by which MLSysOps distinguishes sources."""
     return {"service.name": service, "service.instance.id": node, "service.hostname": node, "node_name": node}
 
 

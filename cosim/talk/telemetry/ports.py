@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from cosim.contract import errors
 
 MOST = 1024  # endpoints
-LISTEN = "COSIM_METRICS"  # variable, HOST:PORT: where endpoints are when the scenario does not say
+LISTEN = "COSIM_METRICS"  # variable, HOST:PORT: where endpoints are when the scenario names no place
 
 
 def chosen(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
@@ -24,6 +24,6 @@ def ports(nodes: Sequence[str], first: int) -> dict[str, int]:
 
 
 def lacking(url: str) -> str:
-    """Why a collector at `url` cannot be told, and what to do; "" when it can."""
+    """Why nothing can be sent to a collector at `url`, with a remedy; "" when it can."""
     names = ("grpc", "opentelemetry.proto") if url.startswith("grpc") else ()
     return next(filter(None, (errors.lacking(name, "otlp") for name in names)), "")

@@ -1,4 +1,4 @@
-"""Metrics on the network: an endpoint per node that is asked, and a collector that is told. Off unless wanted."""
+"""Metrics on the network: an endpoint per node to scrape, and export to a collector. Off unless requested."""
 
 from __future__ import annotations
 
@@ -106,10 +106,10 @@ class Endpoints:
 
 
 class Collector:
-    """Sends what `body()` gives to an OTLP collector every `interval` s of the wall clock, and at the end.
+    """Sends the result of `body()` to an OTLP collector every `interval` s of the wall clock, and at the end.
 
-    `url` is http(s):// for OTLP/HTTP in JSON (port 4318 unless it says another), or grpc:// and, with TLS, grpcs://
-    for OTLP/gRPC (port 4317; extra `otlp`). What cannot be delivered is left out, and said once.
+    `url` is http(s):// for OTLP/HTTP in JSON (port 4318 unless it names another), or grpc:// and, with TLS, grpcs://
+    for OTLP/gRPC (port 4317; extra `otlp`). What cannot be delivered is dropped, with one warning.
     """
 
     def __init__(self, url: str, interval: float, body: Callable[[], Mapping[str, Any]]) -> None:

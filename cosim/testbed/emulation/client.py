@@ -19,15 +19,15 @@ from cosim.testbed.emulation.protocol import PairCount
 from cosim.testbed.emulation.routing import Hop, Table
 from cosim.testbed.emulation.state import Health, LinkState, Position
 
-RETRY = 1.0  # s without an answer after which everything is said again
+RETRY = 1.0  # s without an answer after which everything is sent again
 TURN = 20  # ms between looks at what has arrived, while waiting
 
 
 class Client:
-    """Tells a network service what links are like; says everything again to a service that has started anew.
+    """Sends link states to a network service; sends everything again to a service that has restarted.
 
-    Only `wait` and `await_ports` wait; call `poll` at least once a second, since what was lost is noticed there. Not
-    for several threads.
+    Only `wait` and `await_ports` wait; call `poll` at least once a second, since it detects losses. Not
+    thread-safe.
     """
 
     def __init__(self, commands: str, reports: str) -> None:
@@ -73,7 +73,7 @@ class Client:
 
     @property
     def settled(self) -> bool:
-        """Whether everything that was said has been applied, as far as `poll` has seen."""
+        """Whether everything that was sent has been applied, as far as `poll` has seen."""
         return self._answered == self._number
 
     def links(self, states: Mapping[LinkKey, LinkState]) -> None:
@@ -83,7 +83,7 @@ class Client:
             self._send(message.links, states)
 
     def move(self, positions: Mapping[str, Position]) -> None:
-        """Say where nodes are, m."""
+        """Send positions of nodes, m."""
         if positions:
             self._positions.update(positions)
             self._send(message.move, positions)
@@ -123,7 +123,7 @@ class Client:
         while (data := self._received(self._commands)) is not None:
             answer = message.read_answer(data)
             refusal = answer.error or refusal
-            # That the first message of all is answered says that none before it was lost.
+            # An answer to the very first message shows that none before it was lost.
             self._meet(answer.service, anew=answer.number != 1)
             self._answered = max(self._answered, answer.number)
             self._said_at = time.monotonic()
@@ -138,11 +138,11 @@ class Client:
             raise RunError(f"the network service refuses: {refusal}")
 
     def wait(self, limit: float = 10.0) -> None:
-        """Wait until everything that was said has been applied; RunError after `limit` s."""
+        """Wait until everything that was sent has been applied; RunError after `limit` s."""
         self._until(lambda: self.settled, limit, "no answer from the network service")
 
     def await_ports(self, ports: set[tuple[str, str]], limit: float = 30.0) -> None:
-        """Wait until these ports (node, interface) are attached; RunError after `limit` s says which are not."""
+        """Wait until these ports (node, interface) are attached; RunError after `limit` s lists those that are not."""
 
         def missing() -> str:
             there = self._report.ports if self._report else frozenset()
@@ -151,7 +151,7 @@ class Client:
         self._until(lambda: not missing(), limit, lambda: f"no sidecar has handed over {missing()}")
 
     def close(self) -> None:
-        """Say no more; may be called twice."""
+        """Send nothing more; may be called twice."""
         self._commands.close(0)
         self._reports.close(0)
         self._zmq.term()
@@ -174,12 +174,12 @@ class Client:
         if self.settled:
             self._said_at = time.monotonic()
         self._number += 1
-        # What finds no room is not lost: without an answer everything is said again.
+        # A message that finds no room is not lost: without an answer everything is sent again.
         with contextlib.suppress(zmq.Again):
             self._commands.send(make(self._session, self._number, *content), zmq.NOBLOCK)
 
     def _repeat(self) -> None:
-        """Say everything, as to somebody who knows nothing."""
+        """Send everything, as to a service that knows nothing."""
         self._said_at = time.monotonic()
         self._send(message.links, self._links)
         self._send(message.move, self._positions)

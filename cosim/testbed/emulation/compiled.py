@@ -26,7 +26,7 @@ INSTALLED = Path("/usr/local/lib/cosim/linkd")  # where an image without a compi
 
 
 def linkd() -> Path:
-    """The program; SetupError, which says why, when there is none and it cannot be built here."""
+    """The program; SetupError with the reason when there is none and it cannot be built here."""
     if os.access(INSTALLED, os.X_OK):
         return INSTALLED
     return build(["linkd.c", "switch.c"], "linkd")
@@ -82,7 +82,7 @@ def build(sources: Sequence[str], name: str, flags: Sequence[str] = ()) -> Path:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Build linkd, put it where the first argument says if there is one, and print where it is."""
+    """Build linkd, copy it to the first argument if there is one, and print its path."""
     try:
         made = linkd()
         if arguments:

@@ -1,12 +1,11 @@
-"""A backend whose work is done by an engine: a child process that is watched, and started again when it fails.
+"""A backend that uses an engine: a child process that is watched, and restarted when it fails.
 
-The words between the two stand in `cosim.testbed.emulation.protocol`. The backend keeps a copy of every descriptor
-that it was given, and knows every link and position. So when the engine dies (or says nothing for too long and
-is killed), the nodes keep their interfaces, addresses and routes; the next engine gets the ports, the
-links and the positions as they were last, and only the frames of the gap are lost. `detach` closes both
-copies, and the interface is gone. When this process dies, the kernel closes its copies, the engine dies with
-its parent, and the interfaces are gone from the nodes: then it is for those who made the TAPs to hand over new
-ones.
+The commands between the two are in `cosim.testbed.emulation.protocol`. The backend keeps a copy of every descriptor
+that it was given, and knows every link and position. So when the engine dies (or is silent for too long and is
+killed), the nodes keep their interfaces, addresses and routes; the next engine gets the latest ports, links and
+positions, and only the frames of the gap are lost. `detach` closes both copies, and the interface is gone. When this
+process dies, the kernel closes its copies, the engine dies with its parent, and the interfaces disappear from the
+nodes. Those that made the TAPs then have to hand over new ones.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class EngineBackend:
 
     `shared` names the interfaces whose ports share one medium each, `cells` the ports of base stations, whose
     links share one transmitter in each direction. Queues hold `queue` s at their link's
-    rate. An engine that says nothing for `silence` s is killed. SetupError when it cannot be started at all.
+    rate. An engine that is silent for `silence` s is killed. SetupError when it cannot be started at all.
     Safe to use from several threads.
     """
 
@@ -124,7 +123,7 @@ class EngineBackend:
                     protocol.send_detach(self._control, port)
 
     def move(self, positions: Mapping[str, Position]) -> None:
-        """Say where nodes are; ProtocolError for a position that is not finite."""
+        """Set positions of nodes; ProtocolError for a position that is not finite."""
         for node, position in positions.items():
             if len(position) != 3 or not all(map(math.isfinite, position)):
                 raise ProtocolError(f"no position of node '{node}': {position}")
@@ -207,7 +206,7 @@ class EngineBackend:
                 protocol.send_attach(self._control, port, *self._held[port])
 
     def _write(self, lines: Iterable[bytes]) -> None:
-        """Send commands, if there is an engine: the next one is told everything anyhow."""
+        """Send commands, if there is an engine: the next one gets everything anyhow."""
         data = memoryview(b"".join(lines))
         if not data or self._process is None or self._process.stdin is None:
             return
@@ -225,7 +224,7 @@ class EngineBackend:
 
     @contextlib.contextmanager
     def _broken(self) -> Iterator[None]:
-        """An engine that cannot be told something is ended; the supervisor starts the next."""
+        """End an engine that cannot receive commands; the supervisor starts the next."""
         try:
             yield
         except OSError as error:

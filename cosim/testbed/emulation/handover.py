@@ -1,16 +1,16 @@
 """How TAP descriptors get from sidecars to the network service: over a Unix socket, as long as both live.
 
-A sidecar connects and says for each interface one packet (SOCK_SEQPACKET) with its descriptor (SCM_RIGHTS):
+A sidecar connects and sends one packet per interface (SOCK_SEQPACKET) with its descriptor (SCM_RIGHTS):
 
     {"protocol": 1, "node": "uav-1", "interface": "wlan0", "mac": "02:00:00:00:00:01"}
 
 or, when it shapes the interface itself (`cosim.testbed.emulation.shaping`), without a descriptor and with "at": the
-address where others reach its tunnel, or "" when it needs none. A "remark" says why it does not shape. It gets for each
-{"taken": true} or {"refused": "why"}. Then it waits, for orders to probe links (`cosim.testbed.emulation.probing`),
-for routes (`cosim.testbed.emulation.routing`) and for links that it imposes itself. The ports stay attached until the
-connection ends; then the service closes them at once, because an open descriptor would keep the network of a dead node
-alive, which goes on answering pings. When the service is gone, interfaces that were handed over are gone as well, and
-the sidecar makes and hands over new ones.
+address where others reach its tunnel, or "" when it needs none. A "remark" explains why it does not shape. The answer
+to each packet is {"taken": true} or {"refused": "why"}. Then the sidecar waits for orders to probe links
+(`cosim.testbed.emulation.probing`), for routes (`cosim.testbed.emulation.routing`) and for links that it imposes
+itself. The ports stay attached until the connection ends. Then the service closes them at once, because an open
+descriptor would keep the network of a dead node alive, and that would go on answering pings. When the service is gone,
+interfaces that were handed over are gone as well, and the sidecar makes and hands over new ones.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RefusedError(RunError):
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """What a sidecar says of an interface."""
+    """A sidecar's announcement of an interface."""
 
     node: str
     interface: str
@@ -116,9 +116,9 @@ def connect(path: Path) -> socket.socket:
 
 
 def hand_over(link: socket.socket, what: Announcement, descriptor: int = -1) -> None:
-    """Give a descriptor to the service and close it here. RefusedError says why not; OSError: the service is gone.
+    """Give a descriptor to the service and close it here. RefusedError with the reason; OSError: the service is gone.
 
-    What is shaped here has none, only its announcement.
+    An interface that is shaped here has no descriptor, only its announcement.
     """
     if descriptor < 0:
         link.send(what.packed())
@@ -167,7 +167,7 @@ class Reception:
         return set(self._owner)
 
     def tell(self, node: str, word: Mapping[str, Any]) -> bool:
-        """Say something to the sidecar of a node; whether there is one that listens."""
+        """Send a message to a node's sidecar; whether there is one that listens."""
         for (owned, _), link in self._owner.items():
             if owned == node:
                 with contextlib.suppress(OSError):
@@ -241,7 +241,7 @@ class Reception:
             link.send(json.dumps(answer).encode())
 
     def _word(self, link: socket.socket, data: bytes) -> bool:
-        """Pass on what a sidecar says about a probe, its routes, its queues or frames left unread; whether it did."""
+        """Pass on a sidecar's message about a probe, its routes, its queues or unread frames; whether it was one."""
         node = next((node for (node, _), owner in self._owner.items() if owner is link), None)
         if node is None:
             return False

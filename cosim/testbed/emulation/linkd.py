@@ -95,7 +95,7 @@ class Commands:
 
 
 class Loop:
-    """Moves frames between descriptors until it is told to end."""
+    """Moves frames between descriptors until it is stopped."""
 
     def __init__(self, control: socket.socket, seed: int, wait: int) -> None:
         self._control = control
@@ -244,7 +244,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     prctl = ctypes.CDLL(None).prctl
     prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)  # ns: the default of 50 us is delay that nobody asked for
+    prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)  # ns: the default of 50 us is an unwanted delay
     _prioritise()
     try:
         control = socket.socket(fileno=options.control)
@@ -257,7 +257,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _prioritise() -> None:
-    """Needs CAP_SYS_NICE; without it the lag tells how late frames are."""
+    """Raise the priority, which needs CAP_SYS_NICE; without it the lag shows how late frames are."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, NICE)
         # Where the scheduler groups processes by session, that holds within a session only.

@@ -1,10 +1,10 @@
-"""The management network as a node's software gets it: a way to the run, and to nobody else.
+"""The management network of a node's software: a way to the run, and to nothing else.
 
-A container's engine connects all services of a project, so that a program could reach another node there, past the
-emulated network and its delays. The sidecar takes that network's route out of its namespace and puts routes to those
-hosts in its place that the software needs. Without a route no connection is made and no answer comes back. A program
-that binds its socket to the interface needs no route to send, so the interface drops what comes from senders to whom
-no route leads (strict reverse-path filter).
+A container's engine connects all services of a project, so a program could reach another node there, bypassing the
+emulated network and its delays. The sidecar removes that network's route from its namespace and adds routes to only
+those hosts that the software needs. Without a route no connection is made and no answer comes back. A program that
+binds its socket to the interface needs no route to send, so the interface drops packets from senders to which no route
+leads (strict reverse-path filter).
 
 Where the engine's name server is in that network (Podman's is at its gateway; Docker's is inside the container) there
 is a way to it too, to its port for names and to no other.
@@ -33,7 +33,7 @@ NAMES = Path("/etc/resolv.conf")
 TABLE = "cosim_names"
 PERIOD = 2.0  # s between two looks: a host that is started again may have another address
 SOON = 0.1  # s until the next look for the first host, which may be started after this one; doubled each time
-FAREWELL = 0.5  # s for a look that is under way at the end; the engine may take ten to say that a host is not there
+FAREWELL = 0.5  # s for a look in progress at the end; the engine may take ten to report that a host is not there
 
 
 def addresses(name: str) -> set[str]:
@@ -96,7 +96,7 @@ class Management:
     def open(self) -> None:
         """Make the routes to the first host, those to others once their names are known, and keep them until `close`.
 
-        A service that is not started has no name, which an engine without a way to the Internet says after ten seconds.
+        A service that is not started has no name; an engine without Internet access takes ten seconds to report that.
         """
         if not self._hosts:
             return
@@ -105,10 +105,10 @@ class Management:
         self._thread.start()
 
     def look(self, hosts: Sequence[str] = ()) -> None:
-        """Make what is missing, and take away what is too much, for all hosts or for `hosts`, the first one among them.
+        """Make missing routes and remove superfluous ones, for all hosts or for `hosts`, which include the first.
 
-        What cannot be is said in the log. A host that is not there now keeps its routes: it may come back, and nobody
-        else has its address.
+        Failures are logged. A host that is not there now keeps its routes: it may come back, and no other host has its
+        address.
         """
         found = {host: [ipaddress.IPv4Address(text) for text in self._resolve(host)] for host in hosts or self._hosts}
         networks = {

@@ -1,9 +1,9 @@
-"""What the network service and the bus's side say to each other.
+"""Messages between the network service and the bus's side.
 
 To the service (any number of clients; the latest state wins): states of links, positions of nodes, links to be
-measured with their rates, routes of nodes new and withdrawn, and hello. A client numbers its messages from 1. Each is
-answered; what has a number that is not above the last one of its session is answered, but not applied again. A service
-that has another id than before has started anew and knows nothing of the past.
+measured with their rates, new and withdrawn routes of nodes, and hello. A client numbers its messages from 1. The
+service answers each message, but does not apply one whose number is not above the last one of its session. A service
+that has another id than before has restarted and knows nothing of the past.
 
 From the service to all, each second: a report (`EmulationReport`). Tables of many rows travel as raw columns.
 """
@@ -114,7 +114,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the service says to a command."""
+    """The service's answer to a command."""
 
     service: bytes
     number: int
@@ -162,7 +162,7 @@ def hello(session: bytes, number: int) -> bytes:
 
 
 def command(data: bytes) -> Command:
-    """Read a message to the service; ProtocolError, which says what is wrong."""
+    """Read a message to the service; ProtocolError with the reason when it is invalid."""
     kind, body, session, number, *_ = FROM_CLIENT.unpack(data)
     if len(session) != SESSION or not number:
         raise ProtocolError("a message without session and number")

@@ -1,7 +1,7 @@
-"""Nodes as network namespaces of this machine, for emulation without containers (root, or CAP_SYS_ADMIN, needed).
+"""Nodes as network namespaces of this machine, for emulation without containers (needs root or CAP_SYS_ADMIN).
 
 A namespace is named cosim-RUN-NODE, where RUN is the process that made it: its number and its start time.
-So what a crash has left behind can be told from what is in use: `leftovers` lists it, `delete` takes it away.
+So leftovers of a crash can be distinguished from what is in use: `leftovers` lists them, `delete` removes them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A node's interfaces for traffic control where no bridge joins the nodes: tunnels over a network that is there.
+"""A node's interfaces for traffic control where no bridge joins the nodes: tunnels over an existing network.
 
-Containers have a management network, which drops frames with other addresses than the engine's. So each interface is
+Containers have a management network, which drops frames with addresses other than the engine's. So each interface is
 a VXLAN device (RFC 7348): frames travel as datagrams between the sidecars' addresses there. A medium has a number of
-its own, from its IPv4 network. Who has which MAC is told, not learned; broadcasts go to everybody in turn. The node's
-software needs no route to the others there, and gets none (`cosim.testbed.emulation.management`). This takes
+its own, from its IPv4 network. MAC addresses are configured, not learned; broadcasts go to each peer in turn. The
+node's software needs no route to the others there, and gets none (`cosim.testbed.emulation.management`). This takes
 CAP_NET_ADMIN in the node's network namespace and nothing else.
 """
 
@@ -21,9 +21,9 @@ from cosim.testbed.emulation import rtnetlink, taps
 from cosim.testbed.emulation.rtnetlink import Netlink, failure
 from cosim.testbed.emulation.taps import Tap
 
-ALL = "00:00:00:00:00:00"  # the entry of what is for everybody
+ALL = "00:00:00:00:00:00"  # the entry for frames to all
 HEADERS = 50  # B that a tunnel adds: Ethernet, VXLAN, UDP, IPv4
-_DISCARD = 9  # a port, of nobody: nothing is sent there
+_DISCARD = 9  # an unused port: nothing is sent there
 
 
 def missing() -> str:
@@ -93,5 +93,5 @@ class Overlay:
             raise failure(refusal, "say where a neighbour is")
 
     def close(self) -> None:
-        """Say no more; the tunnels stay."""
+        """Make no more changes; the tunnels stay."""
         self._netlink.close()

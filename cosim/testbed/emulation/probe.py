@@ -120,7 +120,7 @@ def opened(address: str = "0.0.0.0", port: int = 0) -> socket.socket:
 
 
 def answer(asked: socket.socket, ended: Callable[[], bool] = lambda: False) -> None:
-    """Echo and count, until `ended` says so: it is asked some times a second."""
+    """Echo and count until `ended` returns True; it is called several times a second."""
     runs: OrderedDict[int, list[int]] = OrderedDict()  # run -> datagrams, bytes, first and last time in ns
     asked.settimeout(LOOK)
     while not ended():

@@ -1,10 +1,11 @@
 """Probes between nodes of a running experiment: the network service orders them, sidecars make them inside.
 
-Over the connection by which a sidecar has handed over its interfaces the service says, one JSON object a packet,
+The connection is the one by which a sidecar has handed over its interfaces. The service sends, one JSON object a
+packet,
 
-    {"probe": n, "do": "answer", "interface": "wlan0"}       to the far node, which says
+    {"probe": n, "do": "answer", "interface": "wlan0"}       to the far node, which answers
     {"probe": n, "address": "10.9.0.2", "port": 41234}       or {"probe": n, "error": "why"}
-    {"probe": n, "do": "ask", "to": "10.9.0.2", "port": 41234, "rate": 5e6}      to the near node, which says
+    {"probe": n, "do": "ask", "to": "10.9.0.2", "port": 41234, "rate": 5e6}      to the near node, which answers
     {"probe": n, "found": [delay, deviation, sent, received, rate]}              or {"probe": n, "error": "why"}
     {"probe": n, "do": "end"}                                to the far node
 
@@ -72,7 +73,7 @@ class _Order:
 
 
 class Orders:
-    """The service's part. `tell(node, word)` reaches a node's sidecar, and says whether there is one."""
+    """The service's part. `tell(node, word)` sends to a node's sidecar, and returns whether there is one."""
 
     def __init__(self, tell: Callable[[str, Mapping[str, Any]], bool]) -> None:
         self._tell = tell
@@ -83,7 +84,7 @@ class Orders:
         self.found: OrderedDict[Key, Probe] = OrderedDict()  # of each link the last
 
     def ask(self, key: Key, rate: float, session: bytes, number: int) -> None:
-        """Probe the link `key`, whose rate is said to be `rate` bit/s (inf: not limited) when its turn has come."""
+        """Probe the link `key`, with a nominal rate of `rate` bit/s (inf: not limited), when its turn has come."""
         order = _Order(key, rate, session, number)
         if len(self._waiting) >= WAITING:
             self._keep(order, error=f"more than {WAITING} probes wait")
@@ -102,7 +103,7 @@ class Orders:
                 self._end(error=f"{far} has no sidecar")
 
     def heard(self, node: str, word: Mapping[str, Any]) -> None:
-        """Take what a sidecar says; words of no order, or of another node, are passed over."""
+        """Handle a sidecar's message; messages of no order, or of another node, are ignored."""
         order = self._current
         if order is None or word.get("probe") != self._id:
             return
@@ -142,7 +143,7 @@ class Inside:
         self._ended = threading.Event()  # of the thread that answers now
 
     def take(self, data: bytes) -> None:
-        """Do what the service says; everything that takes time in a thread."""
+        """Carry out the service's order; everything that takes time runs in a thread."""
         try:
             word = json.loads(data)
             number, what = int(word["probe"]), word["do"]
@@ -203,9 +204,9 @@ def measure(
 ) -> list[float]:
     """Delay and its deviation (s), datagrams sent and received, rate (bit/s); NaN: not measured.
 
-    `rate` is what the link should have, bit/s, 0: unknown or not limited; the probe takes a part of it, but for the
-    short time in which it measures the rate itself. It leaves that out when others use the interface: `traffic` tells
-    the B that it has carried. RunError when no answer comes.
+    `rate` is the link's nominal rate, bit/s, 0: unknown or not limited; the probe takes a part of it, except for the
+    short time in which it measures the rate itself. It skips that when others use the interface: `traffic` returns the
+    B that the interface has carried. RunError when no answer comes.
     """
     slowest = FRAME / (SHARE * rate) if rate > 0 else 0.0  # s between frames
     pause, gap = max(PAUSE, slowest), max(GAP, slowest)

@@ -33,7 +33,7 @@ Key = tuple[str, str, str]  # sender, receiver, interface
 
 @dataclass(slots=True)
 class _Said:
-    """What a sidecar has said of its packets."""
+    """What a sidecar has reported of its packets."""
 
     sent: int = 0
     dropped: int = 0
@@ -41,7 +41,7 @@ class _Said:
 
 
 class Relay:
-    """A `Backend` that has sidecars shape. `tell(node, word)` reaches one, and says whether it did."""
+    """A `Backend` that has sidecars shape. `tell(node, word)` sends to one, and returns whether it was reached."""
 
     def __init__(self) -> None:
         self.tell: Callable[[str, Mapping[str, Any]], bool] = lambda _node, _word: False
@@ -50,7 +50,7 @@ class Relay:
         self._nodes: dict[Port, str] = {}  # interface and MAC -> node
         self._states: dict[Key, LinkState] = {}
         self._unsaid: dict[str, set[Key]] = {}  # by sender
-        self._strangers: dict[str, set[Port]] = {}  # by node: whose places it has not been told
+        self._strangers: dict[str, set[Port]] = {}  # by node: whose places have not been sent to it
         self._listening: set[str] = set()  # nodes; before that a word would be taken for an answer
         self._said: dict[str, _Said] = {}
         self._counts: dict[Key, PairCount] = {}
@@ -74,7 +74,7 @@ class Relay:
                 self._say(other)
 
     def wanted(self, node: str) -> None:
-        """A node's sidecar is there and listens: say everything."""
+        """Send everything: a node's sidecar is there and listens."""
         self._listening.add(node)
         mine = {interface for owner, interface in self._macs if owner == node}
         self._strangers[node] = {(other, name) for other, name in self._macs if name in mine and other != node}
@@ -82,7 +82,7 @@ class Relay:
         self._say(node)
 
     def detach(self, node: str, interface: str) -> None:
-        """Say nothing more: what a sidecar has set lasts as long as its node, and when it is back it asks for all."""
+        """Send nothing more: a sidecar's settings last as long as its node, and when it is back it requests all."""
         self._listening.discard(node)
 
     def move(self, positions: Mapping[str, Position]) -> None:
@@ -99,9 +99,9 @@ class Relay:
             self._say(node)
 
     def heard(self, node: str, word: Mapping[str, Any]) -> str:
-        """Take what a sidecar says of its packets; why it refuses something, or "".
+        """Take a sidecar's report on its packets; return why it refuses something, or "".
 
-        What is not understood is passed over.
+        Reports that cannot be read are ignored.
         """
         told = word.get("shaped")
         if not isinstance(told, dict):
@@ -130,11 +130,11 @@ class Relay:
         return 0
 
     def counts(self) -> dict[Key, PairCount]:
-        """What became of the packets so far, as sidecars have said; losses count as drops."""
+        """What became of the packets so far, as reported by sidecars; losses count as drops."""
         return dict(self._counts)
 
     def health(self) -> Health:
-        """Sums of all sidecars since the last question; the kernel does not say how late it is: NaN."""
+        """Sums of all sidecars since the last call; lateness is NaN, as the kernel does not report it."""
         for node in {*self._unsaid, *self._strangers}:
             self._say(node)  # what found no room before
         sent, dropped = (sum(getattr(said, name) for said in self._said.values()) for name in ("sent", "dropped"))
@@ -148,7 +148,7 @@ class Relay:
         self._closed = True
 
     def _say(self, node: str) -> None:
-        """Say what a sidecar has not been told; what does not get through is said later."""
+        """Send what a sidecar has not received yet; what does not get through is sent later."""
         if node not in self._listening:
             return
         strangers = sorted(port for port in self._strangers.get(node, ()) if self._at.get(port))
@@ -177,7 +177,7 @@ class Choice:
         self.name = TRAFFIC_CONTROL  # in reports
 
     def reached_by(self, tell: Callable[[str, Mapping[str, Any]], bool]) -> None:
-        """Sidecars are reached by `tell(node, word)`."""
+        """Use `tell(node, word)` to send to sidecars."""
         self._relay.tell = tell
 
     def announced(self, what: Announcement) -> None:
@@ -202,7 +202,7 @@ class Choice:
             self._relay.wanted(node)
 
     def heard(self, node: str, word: Mapping[str, Any]) -> str:
-        """A sidecar that shapes has said something; why it refuses something, or ""."""
+        """Take the message of a sidecar that shapes; return why it refuses something, or ""."""
         return self._relay.heard(node, word)
 
     @property

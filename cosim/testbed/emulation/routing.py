@@ -1,11 +1,11 @@
-"""Routes inside nodes: said by the bus's side, kept by the service, made by sidecars.
+"""Routes inside nodes: set by the bus's side, kept by the service, made by sidecars.
 
-Words go over the connection by which a sidecar hands over its interfaces. To the sidecar (a destination is withdrawn
-by null; `via` is "" for one that is reached directly):
+Messages use the connection by which a sidecar hands over its interfaces. To the sidecar (null withdraws a destination;
+`via` is "" for one that is reached directly):
 
     {"routes": {"10.172.0.0/17": ["lte0", "10.172.0.4"], "10.172.0.9/32": null}}
 
-and from it, when its interfaces are there: {"routes": "all"}, which asks for every route of its node.
+and from it, when its interfaces are there: {"routes": "all"}, which requests every route of its node.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def checked(destination: object, interface: object, via: object) -> tuple[str, H
 
 
 class Routes:
-    """The service's part. `tell(node, word)` reaches a node's sidecar, and says whether there is one."""
+    """The service's part. `tell(node, word)` sends to a node's sidecar, and returns whether there is one."""
 
     def __init__(self, tell: Callable[[str, Mapping[str, Any]], bool]) -> None:
         self._tell = tell
@@ -75,7 +75,7 @@ class Routes:
             self._say(node, table)
 
     def wanted(self, node: str) -> None:
-        """A node's interfaces have been made anew: say all its routes."""
+        """Send all routes of a node whose interfaces have been made anew."""
         self._say(node, self._tables.get(node, {}))
 
     def _say(self, node: str, table: Table) -> None:
@@ -91,7 +91,7 @@ class Kernel:
         self._netlink = Netlink()
 
     def take(self, data: bytes) -> None:
-        """Make and withdraw what the service says; what cannot be is said in the log. Other words are passed over."""
+        """Make and withdraw routes as ordered by the service; failures are logged. Other messages are ignored."""
         try:
             word = json.loads(data)
         except (ValueError, RecursionError):

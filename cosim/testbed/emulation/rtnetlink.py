@@ -25,7 +25,7 @@ NEWCLASS, GETCLASS, NEWFILTER = 40, 42, 44
 ECHO, REPLACE, EXCLUSIVE, CREATE, APPEND, DUMP = 0x8, 0x100, 0x200, 0x400, 0x800, 0x300
 ROOT = 0xFFFFFFFF
 TICK = 64e-9  # s, unit of times in traffic control (PSCHED_SHIFT of every kernel since 2.6.31)
-LIMITLESS = 0xFFFFFFFF  # B/s, the highest rate that 32 bits can say: 34 Gbit/s
+LIMITLESS = 0xFFFFFFFF  # B/s, the highest rate that 32 bits can express: 34 Gbit/s
 FRAME = 1514  # B, the largest frame of Ethernet
 VXLAN_PORT = 4789  # UDP
 PATIENCE = 5.0  # s for answers, which come at once or never
@@ -216,7 +216,7 @@ def reverse_path(interface: int, *, strict: bool) -> bytes:
 
 
 def forwarding(interface: int, mac: str, card: int, at: str, *, also: bool = False, gone: bool = False) -> bytes:
-    """Frames to `mac` (zeros: those for everybody) leave a tunnel by the device `card` for its neighbour `at` (IPv4).
+    """Send frames to `mac` (zeros: those for all) out of a tunnel by the device `card` to its neighbour `at` (IPv4).
 
     `also`: in addition to other addresses, in place of them otherwise; `gone`: no longer.
     """
@@ -250,7 +250,7 @@ def route(destination: str, interface: int, via: str, *, new: bool) -> bytes:
 
 
 def no_route(destination: str, interface: int) -> bytes:
-    """Delete the route of `interface` to `destination` (IPv4, with the length of its prefix), whoever has made it."""
+    """Delete the route of `interface` to `destination` (IPv4, with prefix length), regardless of its origin."""
     address, _, prefix = destination.partition("/")
     body = struct.pack("=BBBBBBBBI", socket.AF_INET, int(prefix or 32), 0, 0, 254, 0, 255, 0, 0)
     return _message(

@@ -1,13 +1,14 @@
-"""The network service: owns the interfaces of the nodes and imposes the links that the bus's side asks for.
+"""The network service: owns the interfaces of the nodes and imposes the links that the bus's side requests.
 
     python -m cosim.testbed.emulation.service [--backend linkd|linkd-python|tc]
         [--engine 'PROGRAM ARGUMENTS' [--carries wlan0]] [--shared wlan0] [--cell north,lte0] [--seed 0]
         [--sidecars /run/cosim/links.sock] [--commands tcp://127.0.0.1:5560] [--reports tcp://127.0.0.1:5561]
 
-It needs no right at all: sidecars hand it the descriptors. With `tc` they shape what leaves their nodes themselves, as
-it says; when their kernel cannot, linkd moves the frames. Its clients speak `cosim.testbed.emulation.message`. When it
-starts it prints one JSON line with the addresses that it listens on. It ends on SIGTERM; when it is killed, the kernel
-takes the interfaces away, and sidecars and clients give the next service everything anew.
+It needs no rights: sidecars hand it the descriptors. With `tc` the sidecars shape what leaves their nodes themselves,
+as the service orders; when their kernel cannot, linkd moves the frames. Its clients speak
+`cosim.testbed.emulation.message`. At its start it prints one JSON line with the addresses that it listens on. It ends
+on SIGTERM; when it is killed, the kernel removes the interfaces, and sidecars and clients give the next service
+everything anew.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ log = logging.getLogger("cosim.network")
 PERIOD = 1.0  # s between reports
 SESSIONS = 64  # that are remembered
 BATCH = 64  # commands before sidecars have their turn
-# Without keys: a client's messages are looked at, and observers have nothing to say but that they listen.
+# Without keys: a client's messages are checked, and observers send nothing but subscriptions.
 CLIENTS = Limits(connections=16, silent=16, greeting=8, looks=True, message=message.MAX_MESSAGE, parts=1)
 OBSERVERS = Limits(connections=16, silent=16, greeting=8, looks=True, message=256, parts=1, total=1 << 15)
 
@@ -65,7 +66,7 @@ class EmulationService:
         self._last: OrderedDict[bytes, int] = OrderedDict()  # session -> number of its last command
         self._told: dict[LinkKey, PairCount] = {}
         self._unread, self._unread_at = 0, math.nan  # frames that interfaces dropped since the last report, and when
-        self._asker: tuple[bytes, int] | None = None  # who has said links last, and the number of that
+        self._asker: tuple[bytes, int] | None = None  # who has sent links last, and the number of that message
         self._reception = Reception(sidecars, backend, mode)
         self._probes = Orders(self._reception.tell)
         self._routes = Routes(self._reception.tell)
@@ -115,7 +116,7 @@ class EmulationService:
         return self._doors[-1].socket
 
     def _take(self) -> None:
-        """Apply the commands that have arrived; of what they say of one link or node, the latest."""
+        """Apply the commands that have arrived; for each link or node, the latest state."""
         taken: list[tuple[bytes, Command]] = []
         for _ in range(BATCH):
             try:
@@ -156,7 +157,7 @@ class EmulationService:
             self._commands.send_multipart([client, message.answer(self.id, number, error)], zmq.NOBLOCK)
 
     def _heard(self, node: str, word: Mapping[str, Any]) -> None:
-        """Take what a sidecar says."""
+        """Handle a sidecar's message."""
         choice = self._backend if isinstance(self._backend, Choice) else None
         if "routes" in word:
             self._routes.wanted(node)
@@ -200,7 +201,7 @@ class EmulationService:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until told to end: exit code 0, and 2 when it cannot start."""
+    """Serve until stopped: exit code 0, and 2 when it cannot start."""
     parser = argparse.ArgumentParser(prog="network", description="impose links on the interfaces of nodes")
     parser.add_argument("--backend", choices=["linkd", "linkd-python", "tc"], default="linkd")
     parser.add_argument("--engine", default="", help="another engine than linkd, with its arguments")

@@ -1,6 +1,6 @@
-"""A sidecar's part of traffic control: it shapes what leaves its own node, as the network service says.
+"""A sidecar's part of traffic control: it shapes what leaves its own node, as the network service orders.
 
-Over the connection by which it has announced its interfaces the service says, one JSON object a packet,
+The connection is the one by which it has announced its interfaces. The service sends, one JSON object a packet,
 
     {"links": [["wlan0", "02:00:0a:ab:00:02", rate, delay, jitter, loss, burst, reorder]]}
                                                                                towards the node with that MAC
@@ -10,7 +10,7 @@ and the sidecar, each second,
 
     {"shaped": {"health": [sent, dropped, cpu], "counts": [["wlan0", "02:00:0a:ab:00:02", frames, bytes, dropped]]}}
 
-or {"shaped": {"refused": "why"}}. When the service goes away everything stays as it was said last.
+or {"shaped": {"refused": "why"}}. When the service goes away, the last state stays.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class Shaping:
         return self._overlay.at if self._overlay else ""
 
     def greet(self) -> None:
-        """A service listens that has heard nothing: the next report says all counts."""
+        """Include all counts in the next report, for a service that has received none."""
         self._told = {}
 
     def take(self, data: bytes) -> dict[str, Any]:
-        """Impose what the service says; what is to be said back, if anything. Other words are passed over."""
+        """Impose the service's orders; return the answer, if any. Other messages are ignored."""
         try:
             word = json.loads(data)
             links = {(OWN, mac, i): _state(*map(float, state)) for i, mac, *state in word.get("links", ())}

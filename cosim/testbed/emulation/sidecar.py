@@ -3,18 +3,18 @@
     python -m cosim.testbed.emulation.sidecar --node uav-1 --socket /run/cosim/links.sock \\
         --interface wlan0,02:00:00:00:00:01,10.9.0.1/24 --neighbour 10.9.0.2,02:00:00:00:00:02
 
-It needs CAP_NET_ADMIN and /dev/net/tun, nothing else. What is not given by an argument is taken from the
+It needs CAP_NET_ADMIN and /dev/net/tun, nothing else. Values that are not given by arguments are taken from the
 environment: COSIM_NODE, COSIM_SOCKET, COSIM_INTERFACES and COSIM_NEIGHBOURS (several are separated by spaces). With
-`--kernel netem` (COSIM_KERNEL) the sidecar shapes what leaves its node by traffic control, as the service says: on
-interfaces that are there already, or, with `--underlay HOST` (COSIM_UNDERLAY), on tunnels over the network of that
-host. Where this kernel has no netem it makes TAPs instead, and says so; `--kernel rates` does without netem and
-refuses to delay or lose packets.
-`--forwards` (COSIM_FORWARDS=1) lets the node pass on packets that are for others. `--reach HOST` (COSIM_REACH) names
-whom the node's software may reach by the engine's own networks, in place of everybody there. `--uplink HOST`
+`--kernel netem` (COSIM_KERNEL) the sidecar shapes what leaves its node by traffic control, as the service orders: on
+existing interfaces, or, with `--underlay HOST` (COSIM_UNDERLAY), on tunnels over the network of that host. Where this
+kernel has no netem it makes TAPs instead, and reports that; `--kernel rates` works without netem and refuses to delay
+or lose packets.
+`--forwards` (COSIM_FORWARDS=1) lets the node forward packets for others. `--reach HOST` (COSIM_REACH) names the hosts
+that the node's software may reach by the engine's own networks, in place of all hosts there. `--uplink HOST`
 (COSIM_UPLINK) makes this the end of the nodes' uplinks (`cosim.testbed.emulation.uplink`): HOST is the address that
-its own stands for, or `router`, the router of this namespace; nobody reaches COSIM_NETWORKS this way.
+its own stands for, or `router`, the router of this namespace; COSIM_NETWORKS cannot be reached this way.
 When the service goes away, so do the interfaces; the sidecar makes and hands over new ones as soon as a
-service listens again. It ends with exit code 2 when it cannot work: no right to, or wrongly configured.
+service listens again. It ends with exit code 2 when it cannot work: missing rights, or wrong configuration.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ BUSY = 10.0  # s that an interface of ours may still be held by a service that i
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a sidecar is told."""
+    """The configuration of a sidecar."""
 
     node: str
     service: Path
@@ -66,11 +66,11 @@ class Settings:
     forwards: bool = False  # packets that are for others are passed on
     reach: tuple[str, ...] = ()  # hosts on the engine's own networks; none: those networks are left alone
     uplink: str = ""  # whom the first interface's address stands for, where uplinks end here
-    closed: tuple[str, ...] = ()  # networks that nobody reaches by such an uplink
+    closed: tuple[str, ...] = ()  # networks that cannot be reached by such an uplink
 
 
 def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """Read arguments and environment; SetupError, which says what is wrong."""
+    """Read arguments and environment; SetupError with the reason when they are invalid."""
     parser = argparse.ArgumentParser(prog="sidecar", description="hand a node's interfaces to the network service")
     parser.add_argument("--node", default=environment.get("COSIM_NODE", ""))
     parser.add_argument("--socket", default=environment.get("COSIM_SOCKET", "/run/cosim/links.sock"))
@@ -161,7 +161,7 @@ def _attach(settings: Settings) -> None:
 
 
 def possible(settings: Settings) -> Settings:
-    """What this kernel lets us do: shape what leaves the node, or hand frames over and say why."""
+    """Settings that this kernel supports: shape what leaves the node, or hand frames over and report why."""
     reason = tc.probe_netem() if settings.kernel == "netem" else ""
     if settings.kernel and settings.underlay:
         reason = reason or overlay.missing()
@@ -223,7 +223,7 @@ def _listen(link: socket.socket, settings: Settings, shaping: Shaping | None) ->
 
 
 def main() -> int:
-    """Run until told to end: exit code 0, and 2 when the sidecar cannot work."""
+    """Run until stopped: exit code 0, and 2 when the sidecar cannot work."""
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # as process 1 of a container there is no default
     try:

@@ -53,7 +53,7 @@ class Health:
     dropped: int  # frames lost on purpose or in full queues
     cpu: float  # s of processor time so far
     memory: float  # B resident, NaN: not known
-    unread: int = 0  # frames that interfaces dropped because nobody had read those before them
+    unread: int = 0  # frames that interfaces dropped because earlier ones had not been read
     overflowed: int = 0  # frames that were refused since too much was on its way, whatever room their queues had
     lag_at: float = math.nan  # s of the machine's monotonic clock, when the largest lag was seen; NaN: not known
     unread_at: float = math.nan  # likewise when unread frames were last counted
@@ -72,7 +72,7 @@ class Backend(Protocol):
         """Close the port's descriptor: no ghost of a dead node answers. Unknown ports are no error."""
 
     def move(self, positions: Mapping[str, Position]) -> None:
-        """Say where nodes are; backends without a radio of their own do nothing."""
+        """Set positions of nodes; backends without a radio of their own do nothing."""
 
     def links(self, states: Mapping[tuple[str, str, str], LinkState]) -> None:
         """Set (sender, receiver, interface) -> state, only those that have changed."""

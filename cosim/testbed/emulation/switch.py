@@ -243,7 +243,7 @@ class Switch:
         return found
 
     def _know(self) -> None:
-        """Find ports by MAC; of several that say they have one MAC, the lowest."""
+        """Index ports by MAC; if several claim one MAC, the lowest wins."""
         self._ports = {self._macs[port]: port for port in sorted(self._macs, reverse=True)}
 
     def _offer_group(self, now: int, sender: int, frame: bytes) -> None:

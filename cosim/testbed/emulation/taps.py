@@ -132,7 +132,7 @@ def _address(address: ipaddress.IPv4Address) -> bytes:
 
 @contextlib.contextmanager
 def _explained(name: str) -> Iterator[None]:
-    """Turn what the kernel says into what to do."""
+    """Turn kernel errors into a `SetupError` with a remedy."""
     try:
         yield
     except OSError as error:

@@ -1,10 +1,10 @@
 """Impose link states by the kernel's traffic control: HTB for the rate, netem for delay, jitter and loss.
 
-On the egress of each node's interface, inside the node's network namespace: one class per destination address below an
-HTB root, a netem queue below each class, and u32 filters hashed by the last octet of the destination. So every ordered
-pair has its own state. Only IPv4 to the addresses of nodes is shaped; ARP, broadcasts and everything else pass
-untouched. Where packets take several hops, nodes are told apart by the MAC of the next one. The medium is not shared
-between pairs: for that there is the user-space emulator.
+It acts on the egress of each node's interface, inside the node's network namespace: one class per destination address
+below an HTB root, a netem queue below each class, and u32 filters hashed by the last octet of the destination. So every
+ordered pair has its own state. Only IPv4 to the addresses of nodes is shaped; ARP, broadcasts and everything else pass
+unchanged. Where packets take several hops, nodes are distinguished by the MAC of the next one. Pairs do not share the
+medium: the user-space emulator does that.
 """
 
 from __future__ import annotations
@@ -102,13 +102,13 @@ class _Port:
 class TcBackend:
     """A `Backend` by traffic control. `addresses` gives the IPv4 of each port: ("uav-1", "wlan0") -> "10.9.0.1".
 
-    Or the MAC of each: then a packet for somebody behind a node that passes it on is shaped as one to that node.
+    Or the MAC of each: then a packet for a host behind a forwarding node is shaped as one to that node.
 
     Attach takes a descriptor of the node's network namespace (`/proc/PID/ns/net`), or -1 for the own one: a sidecar
-    attaches its own node and needs CAP_NET_ADMIN only; others need CAP_SYS_ADMIN besides. States of pairs whose sender
+    attaches its own node and needs CAP_NET_ADMIN only; others also need CAP_SYS_ADMIN. States of pairs whose sender
     is not attached are remembered. With `netem=False` only rates and `DOWN` can be imposed, and any delay, jitter or
-    loss is refused with `SetupError`: ask `probe_netem` first, and use the user-space emulator when it says no.
-    Safe to use from several threads.
+    loss is refused with `SetupError`: call `probe_netem` first, and use the user-space emulator when it returns a
+    reason. Safe to use from several threads.
     """
 
     def __init__(self, addresses: Mapping[tuple[str, str], str], netem: bool = True) -> None:
@@ -222,7 +222,7 @@ class TcBackend:
             raise failure(refused[0], f"change a link of {ends[1]} of {ends[0]}")
 
     def health(self) -> Health:
-        """Counters of all roots; the kernel does not say how late it is, nor what memory it takes: those are NaN."""
+        """Counters of all roots; lateness and memory are NaN, as the kernel does not report them."""
         sent = dropped = 0
         with self._lock:
             for port in self._ports.values():

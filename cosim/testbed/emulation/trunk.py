@@ -49,7 +49,7 @@ GREETINGS = 16  # at a time
 GREETING = 5.0  # s for the far end to prove that it knows the secret
 LEAST = 16  # B of a secret
 SILENT = 15  # s without a sign of life, until a connection counts as broken; frames that old are worth nothing
-AGAIN = 60.0  # s until the same complaint is told once more
+AGAIN = 60.0  # s until the same complaint is logged again
 _HEAD = struct.Struct("!BHI")  # what, number of the interface, length
 
 Watch = Callable[[int | socket.socket, int, Callable[[int], None] | None], None]
@@ -121,7 +121,7 @@ class Line:
                 return
             except OSError:
                 frame = b""
-            if not frame:  # the interface is gone, or the service does not want it; the connection's end is told itself
+            if not frame:  # the interface is gone, or the service refuses it; the connection's end is reported apart
                 self._watch(self._ports[number], 0, None)
                 os.close(self._ports.pop(number))
                 return
@@ -266,7 +266,7 @@ class Trunk:
             self._greeting.release()
 
     def _complain(self, text: str) -> None:
-        """Log `text`, unless it was said a moment ago: sidecars try again every second."""
+        """Log `text`, unless it was logged a moment ago: sidecars try again every second."""
         now = time.monotonic()
         if now - self._told.get(text, -AGAIN) >= AGAIN:
             self._told = {text: now}
@@ -334,7 +334,7 @@ def far(to: tuple[str, int], sidecars: Path, key: bytes, mode: int = 0o660) -> T
 
 
 def secret(file: Path) -> bytes:
-    """The secret in a file that nobody else may read. Raises `SetupError` for one that is too open or too short."""
+    """The secret in a file that no other user may read. Raises `SetupError` for one that is too open or too short."""
     try:
         if file.stat().st_mode & 0o077:
             raise SetupError(f"{file} can be read by others; chmod 600 {file}")
@@ -356,7 +356,7 @@ def _long(found: bytes, where: str) -> bytes:
 
 
 def _notice(link: socket.socket) -> None:
-    """Have the kernel end a connection whose other machine or wire is gone, which nothing else would tell."""
+    """Have the kernel end a connection whose other machine or wire is gone, which nothing else would detect."""
     link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (
         (socket.TCP_KEEPIDLE, SILENT // 3),
@@ -389,7 +389,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until told to end: exit code 0, and 2 when it cannot start."""
+    """Serve until stopped: exit code 0, and 2 when it cannot start."""
     parser = argparse.ArgumentParser(prog="trunk", description="nodes on several machines, one network service")
     parser.add_argument("end", choices=["near", "far"], help="near: beside the network service; far: beside sidecars")
     parser.add_argument("--listen", type=_address, default=("127.0.0.1", 5605), help="near: HOST:PORT of this machine")

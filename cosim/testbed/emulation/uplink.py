@@ -1,9 +1,9 @@
 """Where the emulated network ends: between the nodes' uplinks and a network of the host.
 
 All uplinks lead to one end, with an interface like a node's: its frames are delayed, lost and slowed down like all
-others. What comes by it leaves by the namespace's own network under an address of that (NAT), so that answers come
-back and no neighbour has to know of the nodes. Nobody outside can begin a connection to a node, and no node reaches
-another one or another emulated network this way.
+others. What arrives there leaves by the namespace's own network under an address of that network (NAT), so that
+answers come back and neighbours need not know the nodes. Hosts outside cannot open a connection to a node, and nodes
+cannot reach each other or another emulated network this way.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROUTER = "router"  # in place of an address: the router of this namespace
 def rules(inside: str, own: ipaddress.IPv4Interface, host: str, closed: Sequence[ipaddress.IPv4Network]) -> list[bytes]:
     """Messages for the end of uplinks: interface `inside` with the address `own`, which stands for `host`.
 
-    `closed` are networks that nobody reaches this way.
+    `closed` are networks that cannot be reached this way.
     """
     came = nf.comes_by(inside)
     return [

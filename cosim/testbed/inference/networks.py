@@ -1,7 +1,7 @@
-"""Image classification networks in torch, layer by layer as their papers say, for 1,000 classes.
+"""Image classification networks in torch, layer by layer as in their papers, for 1,000 classes.
 
-Only the computation counts here, so they come untrained: a network with random weights takes as long
-as a trained one. torchvision has the same networks, and brings decoders of pictures and video with it.
+Only the computation matters here, so they are untrained: a network with random weights takes as long as a trained
+one. torchvision has the same networks, but brings decoders of pictures and video with it.
 """
 
 from __future__ import annotations

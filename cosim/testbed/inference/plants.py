@@ -25,7 +25,7 @@ _ANGLES = np.radians(np.arange(0.0, 180.0, 4.0))
 _FINE = np.radians(np.arange(-2.0, 2.5, 0.5))
 _BIN = 4  # pixels across of which a line is made
 _COVERED = 0.15  # of a line that is part of a crop row, with green
-_LONG = 0.2  # of the picture's side: shorter lines, in the corners, say nothing
+_LONG = 0.2  # of the picture's side: shorter lines, in the corners, are no evidence
 
 
 def picture(data: bytes) -> Floats:

@@ -108,7 +108,7 @@ def _seconds(request: Request, name: str) -> float:
 
 
 async def _body(request: Request) -> bytes:
-    """The input; refused as soon as it is too long, whatever the header says."""
+    """The input; refused as soon as it is too long, whatever the header declares."""
     parts, length = [], 0
     async for part in request.stream():
         length += len(part)

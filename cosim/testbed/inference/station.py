@@ -15,7 +15,7 @@ BOUNDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error of the program
-    """The request cannot be served: `status` is the HTTP status that says so."""
+    """The request cannot be served: `status` is the HTTP status of the answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

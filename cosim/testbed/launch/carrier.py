@@ -1,7 +1,7 @@
-"""Who imposes the links of a scenario's real nodes: what its `network` block asks for, and what this machine has.
+"""Choose what imposes the links of a scenario's real nodes, by its `network` block and by what this machine has.
 
-The choice is made before anything is started. A backend that cannot be had ends the start with what is missing; only
-traffic control without netem gives way to linkd, and then says so: at the start, and in the run's manifest.
+The choice is made before anything is started. If a backend is unavailable, the start fails and names what is missing.
+Only traffic control without netem falls back to linkd, and reports that at the start and in the run's manifest.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Carrier:
     # "netem": sidecars have the kernel shape what leaves their nodes; "rates": as far as it can without netem; "": TAPs
     kernel: str = ""
     engine: str = ""  # the engine that carries `RADIO` in linkd's place
-    remark: str = ""  # what whoever starts the run should know; "": all is as asked
+    remark: str = ""  # a note for the user who starts the run; "": all is as asked
 
 
 def carrier(plan: Plan, where: Where) -> Carrier:

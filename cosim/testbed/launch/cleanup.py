@@ -1,10 +1,10 @@
-"""What the real nodes of a run leave behind when it is killed, and how it is cleared away.
+"""What the real nodes of a run leave behind when it is killed, and how it is removed.
 
-A run that ends in any other way clears up itself. Beside every run with nodes in network namespaces, and every
-deployment of containers, there is a *keeper*, a process that waits for the run to be gone and then does it in its
-place; should that be killed as well, the next run does it. What belongs to a run can be told by the run's name
+A run that ends in any other way cleans up itself. Beside every run with nodes in network namespaces, and every
+deployment of containers, there is a *keeper*, a process that waits for the end of the run and then cleans up in its
+place; if the keeper is killed as well, the next run does it. The run's name identifies what belongs to it
 (`cosim.testbed.emulation.netns.run_of`): it is part of the names of namespaces and of the folder of sockets, and
-stands in the environment of programs. Containers belong to a compose project, whose file is in a folder that the run
+is in the environment of programs. Containers belong to a compose project, whose file is in a folder that the run
 holds.
 """
 
@@ -69,7 +69,7 @@ def clear(run: str) -> None:
                 os.kill(process, signal.SIGKILL)
         sleep(0.02)
     for path in netns.FOLDER.glob(f"cosim-{run}-*"):
-        with contextlib.suppress(SetupError):  # somebody else was faster
+        with contextlib.suppress(SetupError):  # another process was faster
             netns.delete(path.name)
     for path in _temporary().glob(f"cosim-{run}-*"):
         shutil.rmtree(path, ignore_errors=True)

@@ -42,7 +42,7 @@ SOCKETS = "/run/cosim"
 PROCESSES = 2048  # of a container; a fork bomb in a node ends there
 KEY = "/run/cosim-key"  # folder with a node's private key
 _AFTER_KEYS = {"keys": {"condition": "service_completed_successfully"}}
-_SELDOM = {"interval": "10s", "timeout": "5s", "retries": 3}  # of checks that nobody waits for
+_SELDOM = {"interval": "10s", "timeout": "5s", "retries": 3}  # of checks that nothing waits for
 _RARELY = {"interval": "30s", "timeout": "10s", "start_period": "10s"}  # each starts a Python, of many nodes
 _LOOK = "import urllib.request as u; u.urlopen('http://127.0.0.1:8080/', timeout=4)"
 _HEALTHY = {"test": ["CMD", "python3", "-c", _LOOK.replace("8080/', timeout=4", f"{INFERENCE}/health', timeout=8")]}
@@ -92,7 +92,7 @@ def divided(
     elsewhere: Mapping[str, Sequence[str]],
 ) -> tuple[str, dict[str, str]]:
     """The compose file of the machine with the run, and those of other machines by their name in `elsewhere`, which
-    says the nodes of each. All have the project name of the scenario, so that volumes of keys are called the same on
+    lists the nodes of each. All have the project name of the scenario, so that volumes of keys have the same name on
     every machine. Otherwise as `render`.
     """  # fmt: skip
     document = _document(plan, scenario, beside, repository, overrides)
@@ -230,7 +230,7 @@ def _document(
     if end is not None:
         services["uplink"] = _uplink(end, nodes, made, carried)
     for name, service in services.items():
-        # `docker compose up` shows what the run says, and programs that are not ours; `docker compose logs` the others.
+        # `docker compose up` shows the output of the run and of others' programs; `docker compose logs` shows the rest.
         if name not in ("orchestrator", "dashboard") and service["image"].startswith(NAMESPACE):
             service["attach"] = False
     document: dict[str, Any] = {
@@ -304,7 +304,7 @@ def _relative(path: Path, start: Path) -> str:
 
 
 def _text(given: str) -> str:
-    """What a scenario says, for compose: no variable is put into it, and it is quoted unless that is needless.
+    """Text of a scenario, for compose: no variable is substituted in it, and it is quoted unless that is needless.
 
     Plain text that begins with a colon would be read as something else inside braces.
     """
@@ -338,7 +338,7 @@ class _Images:
         return self._named("cosim", self._variants)
 
     def _named(self, name: str, variants: Sequence[str]) -> dict[str, Any]:
-        """Never pulled: whoever registered the name elsewhere would run with the sidecars' capability."""
+        """Never pulled: an image registered elsewhere by this name would run with the sidecars' capability."""
         tag = "-".join(("${COSIM_TAG:-latest}", *variants))
         found: dict[str, Any] = {"image": f"{NAMESPACE}{name}:{tag}", "pull_policy": "never"}
         if self._repository is None or name in self._built:  # once is enough
@@ -374,7 +374,7 @@ def _bare(*capabilities: str) -> dict[str, Any]:
 def _sidecar(
     node: Program, nodes: tuple[Program, ...], made: _Images, carried: Carrier, watched: bool
 ) -> dict[str, Any]:
-    # Whoever is not reached has a name all the same, or the engine would say its management address instead.
+    # Nodes that are not reached have a name too, or the engine would return their management address instead.
     service: dict[str, Any] = {
         **made.cosim(),
         "entrypoint": ["keep"],

@@ -1,4 +1,4 @@
-"""A run inside the containers of a deployment, as whoever started them sees it: how it is ended, and what it left."""
+"""A run inside the containers of a deployment, seen from outside: how it is ended, and what it left."""
 
 from __future__ import annotations
 

@@ -52,17 +52,16 @@ class CommandResult:
 
 
 class Deployment:
-    """The services of one scenario, between `start` and `close`; as a context manager both are called.
+    """The services of one scenario, between `start` and `close`; a context manager calls both.
 
     `plan` is the compiled scenario and `scenario` its file. `runs` is the folder for results (default: `runs`
-    beside the scenario). `values` are KEY=VALUE for the run,
-    as `--set` takes them; the plan should be compiled with the same ones. `options` are further words of
-    `cosim run`, such as --no-report. `variables` are those of the compose
-    file, such as COSIM_TAG, before those of this process. `profiles` names services that are not started by
-    themselves (`observability`). With `build` the images are built first, from the checkout, or from the installed
-    package when one of ours is missing; otherwise ours have to be there already. `progress` is told what is being
-    done whenever something takes its next step, often while images are built, and `say` what the person at the
-    terminal should know: that containers are removed that were left by a killed process and its keeper.
+    beside the scenario). `values` are KEY=VALUE for the run, as `--set` takes them; the plan should be compiled with
+    the same ones. `options` are further words of `cosim run`, such as --no-report. `variables` are those of the compose
+    file, such as COSIM_TAG, and take precedence over those of this process. `profiles` names services that are not
+    started by default (`observability`). With `build` the images are built first, from the checkout, or from the
+    installed package when one of ours is missing; otherwise ours must exist already. `progress` is called with the
+    current activity at each of its steps, often while images are built. `say` is called with what the person at the
+    terminal should know: that containers are removed that a killed process and its keeper left behind.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class Deployment:
         self._root, self._build = scenario.parent, build and repository is not None
         self._profiles = [word for profile in profiles for word in ("--profile", profile)]
         own = {"COSIM_RUNS": str(self.runs), "COSIM_PROJECT": self.name, "COSIM_AFTERWARDS": ""}
-        usual = {**os.environ, "COSIM_SET": ""}  # `values` say it, and the plan is compiled with them
+        usual = {**os.environ, "COSIM_SET": ""}  # `values` are used instead, and the plan is compiled with them
         run = {cleanup.VARIABLE: run_of(os.getpid())}
         self._environment = {**usual, **(variables or {}), **own, **run}
         self._progress, self._say = progress, say
@@ -177,7 +176,7 @@ class Deployment:
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end of the run, for `timeout` s at most; its exit code. Raises `TimeoutError`.
 
-        The engine tells when it is there: each look by compose costs as much as a vehicle does in seconds.
+        The engine reports the end, since each poll by compose costs as much as a vehicle does in seconds.
         """
         container = self._compose("ps", "--all", "--quiet", RUN).strip()
         if not container:
@@ -240,7 +239,7 @@ class Deployment:
             self._forget()
             return
         try:
-            with contextlib.suppress(KeyboardInterrupt):  # whoever cannot wait loses what the run has not written yet
+            with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C here loses what the run has not written yet
                 self.stop()
                 self._keep_logs()
             with _undisturbed():
@@ -287,7 +286,7 @@ class Deployment:
             )
 
     def _up(self) -> None:
-        """Start the containers. Raises `RunError` that says what can be done."""
+        """Start the containers. Raises `RunError` with a remedy."""
         try:
             self._compose("up", "--detach", "--no-build", "--quiet-pull", limit=STARTING)
         except RunError as error:
@@ -302,7 +301,7 @@ class Deployment:
             raise
 
     def _keep_logs(self) -> None:
-        """Write what the containers have said into the folder of results: with them it would be gone."""
+        """Write the containers' logs into the folder of results; removing the containers would delete them."""
         with contextlib.suppress(RunError, OSError):
             file = self.folder / "logs" / LOG
             file.write_text(self._compose("logs", "--no-color", "--tail", str(_KEPT)).replace(CLEARED, ""), "utf-8")
@@ -317,7 +316,7 @@ class Deployment:
         return ["docker", "compose", "--project-name", self.name, *place, *self._profiles, *words]
 
     def _build_images(self) -> None:
-        """Have compose build, and tell of every step. Raises `RunError` with its last words when it fails."""
+        """Have compose build, and report every step. Raises `RunError` with its last output when it fails."""
         self._progress(BUILD)
         plain = {**self._environment, "COMPOSE_PROGRESS": "plain", "BUILDKIT_PROGRESS": "plain"}
         process = started(self._command("build"), plain, together=True)
@@ -340,7 +339,7 @@ class Deployment:
             if process.poll() is None:
                 end(process)
         if process.returncode:
-            text, _, _ = "".join(last).partition("\n------")  # what follows says the same once more
+            text, _, _ = "".join(last).partition("\n------")  # what follows repeats it
             raise RunError(f"the images cannot be built:\n{text.strip()}\n{hint}".rstrip())
 
     def _compose(self, *words: str, limit: float = ANSWER) -> str:

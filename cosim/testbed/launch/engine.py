@@ -16,11 +16,11 @@ from cosim.contract.errors import SetupError
 
 COMPOSE = (2, 23, 1)  # the first that takes the content of a config from the compose file
 ANSWER = 120.0  # s, for the engine to answer
-_ENDING = 10.0  # s for a command to end that is told to
+_ENDING = 10.0  # s for a command to end after SIGTERM
 
 
 def too_old(compose: str) -> bool:
-    """Whether a version of compose, as it tells it, is older than `COMPOSE`; of one that is no number nobody knows."""
+    """Whether a version of compose, as it reports it, is older than `COMPOSE`; False when it cannot be read."""
     found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", compose)
     return found is not None and tuple(map(int, found.groups())) < COMPOSE
 
@@ -98,7 +98,7 @@ def call(
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    """End what `started` has started, with what that has started: first it is told to, then it is killed."""
+    """End what `started` has started, with its children: by SIGTERM first, then by SIGKILL."""
     try:
         with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(process.pid, signal.SIGTERM)

@@ -1,11 +1,11 @@
 """The first program of the orchestrator's container: `python -m cosim.testbed.launch.entry ARGUMENTS...`.
 
-What a run writes belongs to whoever started it. The container starts as root without any right but
-to change owners, takes the user from the folder that the scenario lies in, gives up root for good and
-becomes `cosim ARGUMENTS...`. Where root of the container is the user anyhow, as with a rootless
-engine, it stays what it is.
+The files that a run writes belong to the user who started it. The container starts as root with no
+right but to change owners, takes the user from the folder that contains the scenario, gives up root
+for good and becomes `cosim ARGUMENTS...`. Where root of the container is that user anyhow, as with a
+rootless engine, it stays root.
 
-COSIM_SET holds values of the scenario to override for once, KEY=VALUE as for `--set`, written as in a shell:
+COSIM_SET holds values that override the scenario for one run, KEY=VALUE as for `--set`, written as in a shell:
 `run.duration='2 min' run.seed=3`.
 """
 

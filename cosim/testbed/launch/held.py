@@ -1,7 +1,7 @@
-"""Temporary folders that tell whether whoever made them is still there.
+"""Temporary folders that show whether the process that made them still runs.
 
-A folder's lock is held by its process, and the system takes it back from a process that has ended in any way. So what a
-killed one has left can be told from what is in use, without its number or its clock.
+A folder's lock is held by its process, and the system releases it when the process ends in any way. So the folders of
+killed processes can be distinguished from those in use, without process numbers or clocks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class HeldFolder:
     def create(name: str) -> HeldFolder:
         """Make the folder `place(name)`, which must not be there. Raises `SetupError` when that cannot be done."""
         path = place(name)
-        hidden = path.with_name(f".{name}")  # until it is locked nobody must find it
+        hidden = path.with_name(f".{name}")  # it must not be found until it is locked
         try:
             hidden.mkdir(mode=0o700)
             lock = os.open(hidden / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -49,7 +49,7 @@ class HeldFolder:
             self.lock = -1
 
     def let_go(self) -> None:
-        """Leave the folder to whoever looks for those that are left."""
+        """Leave the folder to the cleanup of abandoned ones."""
         if self.lock >= 0:
             os.close(self.lock)
             self.lock = -1

@@ -1,9 +1,9 @@
-"""Keys of the real nodes that attach to their run, made when it is started: nobody has to.
+"""Keys of the real nodes that attach to their run, made automatically when it is started.
 
     python -m cosim.testbed.launch.keys --owner-of /scenario NODE...
 
-In containers a service of this command runs once, before all others. Its volumes are the only place where all keys
-meet: the run gets `server.key` and the public keys, every node its own private one. What is there already stays.
+In containers a service of this command runs once, before all others. Its volumes are the only place that holds all
+keys: the run gets `server.key` and the public keys, every node its own private one. Existing keys stay.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def provide(gateway: Path, nodes: Mapping[str, Path]) -> None:
 
 
 def main() -> int:
-    """Provide the keys and give each to whoever is to read it."""
+    """Provide the keys and give each to its reader."""
     parser = argparse.ArgumentParser(
         prog="python -m cosim.testbed.launch.keys", description="Make the keys of real nodes."
     )

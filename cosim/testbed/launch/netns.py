@@ -1,8 +1,8 @@
-"""Real nodes in network namespaces of this machine: for those who have root but no container engine.
+"""Real nodes in network namespaces of this machine: for users with root but no container engine.
 
-The same programs as in containers, with the same interfaces and addresses, but without their walls: files,
-processors and memory are shared. What the programs say to the run goes over Unix sockets, which do not belong
-to a network namespace, so that nothing but the emulated network is in the nodes.
+The programs, interfaces and addresses are the same as in containers, but there is no isolation: files,
+processors and memory are shared. The programs reach the run over Unix sockets, which do not belong to a
+network namespace, so that nothing but the emulated network is in the nodes.
 """
 
 from __future__ import annotations

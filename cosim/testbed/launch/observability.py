@@ -1,6 +1,6 @@
-"""The profile `observability` of a compose file: Prometheus asks whoever shows metrics, Grafana draws them.
+"""The profile `observability` of a compose file: Prometheus scrapes programs that expose metrics, Grafana draws them.
 
-Neither is started unless it is asked for, and both come in their makers' images.
+Neither is started by default, and both come in their makers' images.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def observed(plan: Plan, nodes: Sequence[Program]) -> Observed:
         try:
             taken = ports(names, FIRST if first is None else int(first))
         except ValueError:
-            continue  # too many; where the scenario names a port, the run says so
+            continue  # too many; where the scenario names a port, the run reports it
         if first is None:
             environment[LISTEN] = f"0.0.0.0:{FIRST}"
         else:
@@ -102,7 +102,7 @@ def services(found: Observed, settings: str, bare: dict[str, Any]) -> dict[str, 
                 "profiles": [PROFILE],
                 **bare,
                 "environment": {
-                    # Who reaches the port may look; there is nobody who may change anything.
+                    # Anyone who reaches the port may look; no one may change anything.
                     "GF_AUTH_ANONYMOUS_ENABLED": "true",
                     "GF_AUTH_BASIC_ENABLED": "false",
                     "GF_AUTH_DISABLE_LOGIN_FORM": "true",

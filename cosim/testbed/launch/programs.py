@@ -75,7 +75,7 @@ class Program:
         return self.attaches or self.flies
 
     def key(self, path: str) -> dict[str, str]:
-        """Variables of the environment that tell its programs of the key at `path`, as far as they need one."""
+        """Environment variables that give its programs the key at `path`, as far as they need one."""
         found = {"COSIM_KEY": path} if self.attaches else {}
         return found | ({"COSIM_VEHICLES_KEY": path} if self.flies else {})
 
@@ -108,7 +108,7 @@ UPLINKS_END = interface(UP, MOST)
 
 
 def host_end(nodes: Iterable[Program]) -> Program | None:
-    """The end of the uplinks of `nodes`, which has an interface like a node's and no software; None: nobody has one."""
+    """The end of the uplinks of `nodes`, which has an interface like a node's and no software; None: there are none."""
     if not any(interface.name == UP for node in nodes for interface in node.interfaces):
         return None
     return Program(HOST, MOST, "", (), (), (), (UPLINKS_END,), 0, 0, False, False)
@@ -197,7 +197,7 @@ def _between(scene: Scene, wired: Collection[int]) -> set[int]:
 
 
 def software(node: Program) -> dict[str, str]:
-    """Variables of the environment that tell a node's software about it."""
+    """Environment variables that describe a node to its software."""
     found = {"COSIM_NODE": node.node}
     if any(interface.name == UP for interface in node.interfaces):
         found["COSIM_HOST"] = UPLINKS_END.address

@@ -13,13 +13,13 @@ ADDRESSES = ("COSIM_NETWORK", "COSIM_VEHICLES", "COSIM_GATEWAY")  # set by the c
 
 
 def has_containers(plan: Plan, environment: Mapping[str, str]) -> bool:
-    """Whether something says how the containers of the nodes are reached: a compose project around this run does."""
+    """Whether there is a way to the containers of the nodes: a compose project around this run gives one."""
     given = any(adapter.use == "network" and adapter.config.get("commands") for adapter in plan.adapters)
     return given or any(environment.get(name) for name in ADDRESSES)
 
 
 def require_containers(plan: Plan, environment: Mapping[str, str]) -> None:
-    """Refuse `run.nodes: containers` where nothing says how containers are reached: outside a compose project.
+    """Refuse `run.nodes: containers` where there is no way to the containers: outside a compose project.
 
     Raises `SetupError`, or `ScenarioError` when no node could be a container anyhow.
     """

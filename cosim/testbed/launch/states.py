@@ -1,4 +1,4 @@
-"""From what the models say about links to states between interfaces of real nodes."""
+"""Turn the models' frames about links into states between interfaces of real nodes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class End(Protocol):
 
 
 class States:
-    """The links between real nodes, and which of them have changed since they were told last."""
+    """The links between real nodes, and which of them have changed since they were last sent."""
 
     def __init__(self, scene: Scene, nodes: Sequence[End], jitter: float) -> None:
         self._names = {node.slot: node.node for node in nodes}
@@ -53,9 +53,9 @@ class States:
         self._faults.take(events)
 
     def changed(self, peers: Sequence[Frame], cells: Sequence[Frame], places: Sequence[Frame] = ()) -> Links:
-        """The states that `peer_link` and `link` frames and the wires give, if they are not those told last.
+        """The states that `peer_link` and `link` frames and the wires give, where they differ from those last sent.
 
-        `places` are frames of `mobility`: the wires of a fleet's slot hang in the air while nobody is there.
+        `places` are frames of `mobility`: the wires of a fleet's slot are unconnected while the slot is empty.
         """
         self.presence.take(places)
         now: Links = dict.fromkeys(self._told, DOWN)
@@ -75,7 +75,7 @@ class States:
 
     @property
     def told(self) -> Links:
-        """All states as they were told last."""
+        """All states as they were last sent."""
         return self._told
 
     def _straight(self, frame: Frame, now: Links) -> None:

@@ -86,7 +86,7 @@ def passing(rules: str) -> bool:
 
 
 def _forward_rules() -> str:
-    """What `iptables` says; "" where there is none, as other firewalls have their own ways."""
+    """The rules that `iptables` lists; "" where there is none, as other firewalls have their own ways."""
     try:
         done = subprocess.run(["iptables", "-S"], capture_output=True, text=True, timeout=10.0, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,12 +1,12 @@
-"""The agent of a node that the run itself started: `python -m cosim.testbed.live`, told everything by the environment.
+"""The agent of a node that the run itself started: `python -m cosim.testbed.live`, configured by the environment.
 
 COSIM_GATEWAY   address of the run's gateway
 COSIM_KEY       file with this node's private key
 COSIM_NODE      which node this is
 COSIM_CORES     cores that the scenario gives it
 COSIM_FORWARD   inference service on this node's loopback, its address up to the kernel's name
-COSIM_CALLS     networks (CIDR, by spaces) of the nodes whose services tasks may call; up to 4 at once, or one per
-                core, since a call waits and does not compute
+COSIM_CALLS     networks (CIDR, separated by spaces) of the nodes whose services tasks may call; up to 4 at once, or
+                one per core, since a call waits and does not compute
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The agent: a machine's side of a run, in one small process. It dials out and opens no port.
 
-Needs pyzmq and msgpack besides Python; psutil where there is no /proc. It goes on seeking its gateway until it is
-told to stop (SIGTERM, Ctrl-C, the end of its terminal), which gives the slot back, or until it is evicted.
+Needs pyzmq and msgpack besides Python; psutil where there is no /proc. It keeps looking for its gateway until it is
+stopped (SIGTERM, Ctrl-C, the end of its terminal), which gives the slot back, or until it is evicted.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class Options:
     calls: tuple[str, ...] = ()  # networks (CIDR) of nodes whose services tasks of the work `call` may ask
     cores: int = 0  # that this node has, 0: all of the machine
     shares: bool = False  # the machine with other nodes: reports are of the processes in its network namespace
-    clock: float = 0.0  # cycles/s, 0: what the machine says
+    clock: float = 0.0  # cycles/s, 0: as the machine reports it
     power: Model | None = None  # for a machine without a meter
     shaper: Shaper | None = None  # shapes links when the gateway asks; None: not allowed
     version: str = field(default="")
 
 
 def prepare(options: Options) -> tuple[keys.Key, Body]:
-    """The key and what is told in a hello. Raises `SetupError` for whatever cannot be used."""
+    """The key and the contents of a hello. Raises `SetupError` for values that cannot be used."""
     key = keys.read(options.key)
     server = options.server_key or key.server
     if not server:
@@ -94,7 +94,7 @@ def local_service(service: str) -> str:
 
 
 def survey(options: Options) -> dict[str, Any]:
-    """What would be told, without connecting: the facts and one report."""
+    """What would be sent, without connecting: the facts and one report."""
     key, facts = prepare(options)
     meters, where = Meters(model=options.power), position(options.position)
     try:

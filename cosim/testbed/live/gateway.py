@@ -40,9 +40,9 @@ _FAREWELL = 500  # ms for the last messages to leave
 
 class Gateway:
     """Listens for the agents of `slots` at `doors`: each has a folder of keys and a ZeroMQ address, whose port may be
-    `*` for the system to choose. `addresses` are theirs, in the same order; a slot says by which its machine comes.
+    `*` for the system to choose. `addresses` are theirs, in the same order; a slot names the door of its machine.
 
-    `control` is a folder that gets `control.json`, by which `cosim nodes` finds its way. Raises `SetupError` when
+    `control` is a folder that gets `control.json`, by which `cosim nodes` finds the gateway. Raises `SetupError` when
     an address or keys cannot be used.
     """
 
@@ -136,7 +136,7 @@ class Gateway:
         return sum(door.refused for door in self._doors)
 
     def close(self, reason: str = "the run has ended") -> None:
-        """Tell everybody and stop; may be called twice."""
+        """Notify all agents and stop; may be called twice."""
         if self._stopping:
             return
         if self._control is not None:

@@ -1,4 +1,4 @@
-"""A machine's hold on a slot: its session, its clock, what it last said, and the limits that bind it."""
+"""A machine's hold on a slot: its session, its clock, its last report, and the limits that bind it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Lease:
         there, back = float(body["received"]), float(body["sent"])
         if not self.clock.add(sent[0], there, back, now):
             return False
-        # the wall clocks at the end are taken as the time passed on the monotonic ones, which nobody sets
+        # wall-clock end: advanced by the time passed on the monotonic clocks, which are never set
         return self.wall.add(sent[1], body["wall"], body["wall"] + (back - there), sent[1] + (now - sent[0]))
 
     def ours(self, theirs: float) -> float:

@@ -1,8 +1,8 @@
 """The agent's half of the protocol as a pure object: seek a slot, hold it, take tasks, hand in results.
 
-Messages and times in, messages out; no socket, thread or clock is in here. `now` is the monotonic clock (s), which
-nobody sets; the wall clock is only told. A session ends when nothing was heard for its lease; then the slot is
-sought again after a pause that doubles each time, with jitter, so that many agents do not come at once.
+Messages and times in, messages out; there is no socket, thread or clock. `now` is the monotonic clock (s), which is
+never set; the wall clock is only reported. A session ends when nothing arrives for the length of its lease; then the
+agent seeks the slot again after a pause that doubles each time, with jitter, so that many agents do not come at once.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class AgentSession:
         return self.state == "attached" and now >= self._report_at
 
     def report(self, reading: Body, now: float) -> list[bytes]:
-        """Tell what was measured; `reading` has the fields of a report besides `running` and `waiting`."""
+        """Send what was measured; `reading` has the fields of a report besides `running` and `waiting`."""
         if self.state != "attached":
             return []
         late = now - self._report_at
@@ -172,7 +172,7 @@ class AgentSession:
         self._begun = self._heard_at = now
         self._heard = self._number = 0
         self._report_at = now
-        if body["run"] != self._run:  # another run: what we hold is nobody's
+        if body["run"] != self._run:  # another run: the tasks that we hold belong to none
             self._run = body["run"]
             self._unshape()
             self.cancelled.extend(self._held)
@@ -181,7 +181,7 @@ class AgentSession:
             self.starting.clear()
         out = [self._tell("accept", {"tasks": list(self._held)})] if self._held else []
         for held in self._held.values():
-            held.told = -1e9  # told again at the next tick
+            held.told = -1e9  # sent again at the next tick
         return out
 
     def _refused(self, body: Body, now: float) -> None:

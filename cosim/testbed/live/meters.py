@@ -1,7 +1,7 @@
-"""What a Linux machine says about itself: load, memory, network, temperature and power, read from /proc and /sys.
+"""What a Linux machine reports about itself: load, memory, network, temperature and power, read from /proc and /sys.
 
-Where these are missing psutil gives what it can. Whatever cannot be read is None: nothing is guessed. `root` lets
-tests show another machine.
+Where these are missing psutil gives what it can. Values that cannot be read are None: nothing is guessed. `root` lets
+tests substitute another machine.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class Meters:
 
 
 def clock_rate(root: Path = Path("/")) -> float:
-    """The greatest clock of the first core (Hz), 1 GHz where the machine does not say."""
+    """The highest clock of the first core (Hz), 1 GHz where the machine does not report it."""
     value = _value(root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")  # kHz
     if value:
         return value * 1e3

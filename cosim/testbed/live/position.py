@@ -26,7 +26,7 @@ Place = list[float]  # deg, deg, m
 
 
 class Position(Protocol):
-    """Says where the machine is."""
+    """A source of the machine's position."""
 
     def place(self) -> Place | None:
         """The latest position, None when there is no fresh one."""

@@ -61,7 +61,7 @@ FROM_AGENT = MessageSet(
             "running": Whole(0, MAX_TASKS),
             "waiting": Whole(0, MAX_TASKS),
             "obeyed": Whole(0, 1 << 62),  # serial of the last "shape", 0: there was none
-            "shaped": Whole(0, MAX_SHAPED),  # links that are as they were told
+            "shaped": Whole(0, MAX_SHAPED),  # links that are as ordered
             "unshaped": Text(300),  # what is not, and why
         },
         "accept": {"tasks": List(_TASK, MAX_TASKS)},
@@ -101,7 +101,7 @@ FROM_GATEWAY = MessageSet(
             "limit": Number(0.001, 1e6),  # s of computation
             "output": Whole(0, MAX_PAYLOAD),
             "input": Data(MAX_PAYLOAD),
-            "kernel": Text(40),  # of an inference service, for `forward` and `call`; "": what the owner's address says
+            "kernel": Text(40),  # of an inference service, for `forward` and `call`; "": as in the owner's address
             "least": Number(0, MOST_HELD),  # s that the service keeps a worker at least, for `forward` and `call`
             "to": Text(40),  # `call`: ADDRESS:PORT of the other node's service
             "bytes": Whole(0, MAX_PAYLOAD),  # `call`: of the input, which the agent makes itself

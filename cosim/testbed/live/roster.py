@@ -1,7 +1,7 @@
-"""The gateway's half of the protocol as a pure object: who holds which slot, and what each is told.
+"""The gateway's half of the protocol as a pure object: which machine holds which slot, and what is sent to each.
 
-`receive` and `tick` take messages and times and give messages; no socket, thread or clock is in here. `now` is a
-monotonic clock, `wall` the wall clock, both in s. Nothing that arrives raises.
+`receive` and `tick` take messages and times and return messages; there is no socket, thread or clock. `now` is a
+monotonic clock, `wall` the wall clock, both in s. No input raises an exception.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _SENDS = 32  # tasks sent to one machine per tick
 class Roster:
     """All slots of a run.
 
-    `random` gives that many unguessable bytes. `results` holds tasks that have ended until somebody takes them;
-    there are never more than tasks that were offered. `boot` identifies the last start of this machine, if known: the
-    times of agents that name the same need no conversion.
+    `random` returns that many unguessable bytes. `results` holds finished tasks until they are taken; there are never
+    more than tasks that were offered. `boot` identifies the last start of this machine, if known: the times of agents
+    that name the same need no conversion.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class Roster:
         return len(self._queues[self._by_node[node]])
 
     def shape(self, node: str, links: Sequence[Impairment]) -> None:
-        """What links of the machine at `node` are to be, whoever comes; told at the next tick.
+        """Set the wanted links of the machine at `node`, whichever it is; sent at the next tick.
 
         Nothing where the scenario does not allow it. Links that are not named stay. Raises `RunError` when there are
         too many.
@@ -245,7 +245,7 @@ class Roster:
         return out
 
     def end(self, reason: str, now: float) -> list[Out]:
-        """The run is over: everybody is told."""
+        """End the run: goodbyes to all machines."""
         out = []
         for standing in self.standings:
             if standing.lease is not None:

@@ -1,10 +1,10 @@
-"""Shapes links of this machine by the kernel's traffic control, as far as its owner lets it.
+"""Shapes links of this machine by the kernel's traffic control, as far as its owner allows it.
 
-What leaves one interface for addresses that were told gets the rate, delay and loss that were told; all else stays as
-it is. Never shaped are the way to the run, the routers of this machine, and what is outside its owner's networks.
+What leaves one interface for the ordered addresses gets the ordered rate, delay and loss; everything else stays as it
+is. Never shaped are the way to the run, the routers of this machine, and what is outside its owner's networks.
 Needs CAP_NET_ADMIN. HTB is needed for rates, netem for delay and loss.
 
-    python -m cosim.testbed.live.shaper INTERFACE    takes away what a killed agent has left there
+    python -m cosim.testbed.live.shaper INTERFACE    removes what a killed agent has left there
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cosim.testbed.live.shaping import Ability, Impairment, outside
 
 Networks = Sequence[ipaddress.IPv4Network]
 
-_NO_SUCH = 0x5E20000  # 5e2:, a root that nobody has, to ask whether one may be deleted
+_NO_SUCH = 0x5E20000  # 5e2:, a root that does not exist, to test whether one may be deleted
 _AMBIENT, _CLEAR_ALL = 47, 4  # prctl
 _NAME = re.compile(r"[^\s/:]{1,15}")
 _AGAIN = 60.0  # s after which a name is looked up again
@@ -214,7 +214,7 @@ class KernelShaper:
         return self._run
 
     def _refusal(self) -> Callable[[str], str]:
-        """Says why an address must not be shaped, or ""."""
+        """A function that returns why an address must not be shaped, or ""."""
         server = self._spared()
         ways = routers()
 

@@ -15,7 +15,7 @@ from cosim.testbed.live.protocol import MAX_LINKS, MAX_SHAPED
 
 log = logging.getLogger("cosim.attach")
 
-PATIENCE = 5.0  # s until links are told again that were not acknowledged, and until one that failed is tried again
+PATIENCE = 5.0  # s until unacknowledged links are sent again, and until a failed one is tried again
 NOTHING: Body = {"serial": 0, "all": True, "links": []}
 
 Ability = Literal["none", "rate", "full"]
@@ -32,12 +32,12 @@ class Impairment(NamedTuple):
 
 
 class Wishes:
-    """The gateway's side: what the links of one machine shall be, and what of that it has not been told."""
+    """The gateway's side: the wanted links of one machine, and those not sent to it yet."""
 
     def __init__(self) -> None:
         self.links: dict[str, Impairment] = {}
         self.serial = 0  # of the last message
-        self.repeated = 0  # how often all was told again
+        self.repeated = 0  # how often everything was sent again
         self._changed: dict[str, Impairment] = {}
         self._sent: deque[tuple[int, float]] = deque(maxlen=4096)  # serials not acknowledged, and when (monotonic)
 
@@ -50,7 +50,7 @@ class Wishes:
             raise RunError(f"a machine can have {MAX_SHAPED} links that are shaped, not {len(self.links)}")
 
     def changes(self, now: float) -> list[Body]:
-        """Messages with what is not as it was told last."""
+        """Messages with the links that differ from those last sent."""
         changed, self._changed = self._changed, {}
         return self._messages(list(changed.values()), now, False) if changed else []
 
@@ -60,7 +60,7 @@ class Wishes:
         return self._messages(list(self.links.values()), now, True)
 
     def heard(self, obeyed: int, now: float) -> list[Body]:
-        """The machine has reported; messages with everything if it does not know what it was told long ago."""
+        """Handle a machine's report; messages with everything if it does not know what was sent long ago."""
         while self._sent and self._sent[0][0] <= obeyed:
             self._sent.popleft()
         if not self._sent or now - self._sent[0][1] < PATIENCE:
@@ -138,22 +138,22 @@ class Function:
 
 
 class Keeper:
-    """The agent's side: takes messages, has them imposed, and says what holds. Nothing that a shaper does raises."""
+    """The agent's side: takes messages, has them imposed, and reports what holds. A shaper's exceptions are caught."""
 
     def __init__(self, shaper: Shaper | None) -> None:
         self._shaper = shaper
         self._links: dict[str, Impairment] = {}
         self._obeyed, self._shaped, self._unshaped = 0, 0, ""
-        self._open = False  # something was told that is not imposed yet
+        self._open = False  # an order is not imposed yet
         self._again = math.inf  # monotonic, when what failed is tried again
 
     @property
     def ability(self) -> Ability:
-        """What is told in a hello."""
+        """The ability to state in a hello."""
         return self._shaper.ability if self._shaper is not None else "none"
 
     def take(self, order: Body) -> None:
-        """A message of the kind "shape", or `NOTHING`. Behind a gap changes mean nothing until all is told again."""
+        """Take a message of the kind "shape", or `NOTHING`. After a gap, ignore changes until all is sent again."""
         if not order["all"] and order["serial"] != self._obeyed + 1:
             return
         if order["all"]:
@@ -164,7 +164,7 @@ class Keeper:
         self._obeyed, self._open = order["serial"], True
 
     def act(self, now: float) -> None:
-        """Impose what was told since the last call, or what could not be imposed some time ago."""
+        """Impose what arrived since the last call, or what could not be imposed some time ago."""
         if self._shaper is None or not (self._open or now >= self._again):
             return
         self._open = False
@@ -205,7 +205,7 @@ def inside(address: str, within: Iterable[ipaddress.IPv4Network]) -> bool:
 
 
 def outside(within: Iterable[ipaddress.IPv4Network]) -> str:
-    """What is said of an address that is in none of them."""
+    """The remark on an address that is in none of them."""
     return f"outside {', '.join(map(str, within))}"
 
 

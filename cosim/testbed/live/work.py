@@ -1,9 +1,9 @@
-"""The kinds of work that an agent can do, by name. They run in worker processes; there is no other code in a task.
+"""The kinds of work that an agent can do, by name. They run in worker processes; a task contains no other code.
 
-`busy` spends `cycles` / clock seconds of processor time, so a task takes what the scenario says on whatever the
-machine is. `matrix` multiplies two `size` x `size` matrices, `image` blurs the input as a square grey picture by a
+`busy` spends `cycles` / clock seconds of processor time, so a task takes the time that the scenario gives on every
+machine. `matrix` multiplies two `size` x `size` matrices, `image` blurs the input as a square grey picture by a
 3 x 3 mean; both use numpy where it is installed. `forward` posts the input to a service on this machine's loopback,
-`call` to the service of another node, in a network that the owner named, after it was busy with what is done on board.
+`call` to the service of another node, in a network that the owner named, after the work that is done on board.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def busy(task: Body, clock: float, deadline: float) -> bytes:
 
 
 def _spend(wanted: float, deadline: float) -> int:
-    """Take `wanted` s of processor time; a number that nobody needs."""
+    """Spend `wanted` s of processor time; the returned number has no meaning."""
     begun = time.thread_time()
     x = 1
     while time.thread_time() - begun < wanted:
@@ -163,11 +163,11 @@ def call(
 ) -> Answer:
     """The answer of the inference service at `to`, which must lie in one of `networks`, to the task's input.
 
-    Without one it is made here; a shorter one than `bytes` is filled up.
+    A missing input is made here; one shorter than `bytes` is padded.
 
     `cycles` are spent before, for what makes the input on board of the device.
-    The service tells the times by its own monotonic clock; they hold here when both are on one machine, which the
-    identifier of its last boot says.
+    The service reports the times of its own monotonic clock; they are valid here when both are on one machine, as shown
+    by the identifier of its last boot.
     """
     host, _, port = task["to"].rpartition(":")
     try:

@@ -55,7 +55,7 @@ class WorkerPool:
         self._tasks.put(task)
 
     def cancel(self, task: int) -> None:
-        """Nobody wants its result any more."""
+        """Cancel a task whose result is no longer wanted."""
         with self._lock:
             self._cancelled.add(task)
             process = self._running.get(task)

@@ -35,14 +35,14 @@ from cosim.twin.telemetry.hygiene import vetted
 
 INTERRUPTED = "interrupted"
 _PER_REPLICATE = 40  # runs of the budget for each repetition of the start and of the judgement
-_WEAK = 0.3  # changes below this many deviations over seeds cannot be told from chance
+_WEAK = 0.3  # changes below this many deviations over seeds cannot be distinguished from chance
 DRAWS = 200  # of the posterior that an answer keeps
 _TOLD = 4  # figures that the model does not make, at most
 _OFF = 1.4  # deviations of measured means from predicted ones, root mean square, that make intervals wider
-_FAR_OFF = 2.5  # such deviations that are told: fewer are chance now and then
+_FAR_OFF = 2.5  # such deviations that cause a warning: fewer occur by chance now and then
 _MATTERS = 0.05  # of a value: what a model is off by that a reader should know
 _WIDEST = 3.0  # times, of draws
-_WRONG, _AT_MOST = 4.0, 10.0  # times, of intervals under a model that is told to lack a cause
+_WRONG, _AT_MOST = 4.0, 10.0  # times, of intervals under a model that is reported to lack a cause
 _BENT = 0.35  # times the root of the number of values, of intervals under a law that these do not follow
 _ROWS = 4  # points that share a seed while a posterior is made, where a call would cost more than its runs
 
@@ -254,7 +254,7 @@ class _Session:
             self.best, self.loss = self.runs.whole(points[k : k + 1])[0], float(losses[k])
 
     def posterior(self) -> None:
-        """Intervals, and which parameters the data tell apart."""
+        """Compute intervals, and which parameters the data can distinguish."""
         self.stage = "posterior"
         # Categories have no interval; nor has anything discrete where intervals rest on slopes.
         open_kinds = {"real"} if self.problem.deterministic else {"real", "integer", "boolean"}
@@ -280,7 +280,7 @@ class _Session:
                 found = replace(found, units=np.clip(moved, 0.0, 1.0))
             self._note(found, names)
             units = found.units[:: max(1, len(found.units) // DRAWS)][:DRAWS]
-            if found.widened > _WIDEST:  # intervals say how little values mean, draws what such a model predicts
+            if found.widened > _WIDEST:  # intervals show how little values mean, draws what such a model predicts
                 at = self.best[kept]
                 units = np.clip(at + _WIDEST / found.widened * (units - at), 0.0, 1.0)
             self.draws = self._varied(self.space.values(self.runs.whole(units)))
@@ -353,10 +353,10 @@ class _Session:
         return None
 
     def _center(self, found: Posterior) -> bool:
-        """Take the posterior's middle where its misfit is not worse than the best by more than chance, and say so.
+        """Take the posterior's middle if its misfit exceeds the best by no more than chance; return whether this is so.
 
-        The best is that of these data alone, so any other point is worse with them. Where the model makes the data, the
-        middle is taken as well if it is not farther from them than its own runs are from one another.
+        The best is that of these data alone, so any other point is worse with them. If the model makes the data, the
+        middle is also taken if it is no farther from them than its own runs are from one another.
         """
         if self.problem.deterministic:
             return True
@@ -444,15 +444,16 @@ class _Session:
         self._widen(worst, off if off > _OFF else 1.0, _BENT * math.sqrt(max(counts, default=0)), quiet=not words)
 
     def _widen(self, worst: float, off: float, bent: float, *, quiet: bool) -> None:
-        """Make intervals wider under a model that cannot make the data (Birge 1932), as far as they are not already.
+        """Widen intervals under a model that cannot make the data (Birge 1932), as far as they are not wide already.
 
-        `worst` is by how many deviations a figure of the data is out of reach, 0 when none is told; `off` by
-        how many the measured means lie beside the predicted ones. What such a model predicts may be near, as
-        values of a wrong model are bent to its data; what values mean is another matter. So the draws become
-        wider by the misfit itself, at most `_WIDEST` times, intervals `_WRONG` times or more. Another law bends
-        values by a share of how far the data spread, which does not become less with their number n as an interval
-        does, with the root of n: `bent` is this root times `_BENT`, 0 where the law fits. With `quiet` nothing is
-        said: the misfit is too small for a reader, and values are bent by it all the same.
+        `worst` is the number of deviations by which a figure of the data is out of reach, 0 if none is reported. `off`
+        is the number of deviations between measured and predicted means. Predictions of such a model may be close,
+        because its values are bent to the data; what the values mean is a separate question. So draws are widened by
+        the misfit itself, at most `_WIDEST` times, and intervals `_WRONG` times or more.
+
+        Another law of the data bends values by a share of the spread of the data. This share does not shrink with their
+        number n, while an interval shrinks with the root of n. `bent` is this root times `_BENT`, 0 where the law fits.
+        With `quiet` nothing is reported: the misfit is too small for a reader, but still bends the values.
         """
         already = self.figures.get("widened", 1.0)
         of_draws = max(1.0, min(max(worst / 3.0, off), _WIDEST) / already)

@@ -1,9 +1,9 @@
-"""Whether intervals hold the truth as often as they say: simulation-based calibration.
+"""Whether intervals contain the truth as often as stated: simulation-based calibration.
 
-Truths are drawn from the prior, data are simulated with each, and each is calibrated like a measurement.
-The rank of the truth among draws of the posterior is then uniform (S. Talts et al., arXiv:1804.06788, 2018),
-and 90 % of the 90 % intervals hold it. Ranks heaped at the ends mean intervals that are too narrow, in the
-middle too wide, to one side a bias.
+Truths are drawn from the prior, data are simulated with each, and each is calibrated like a measurement. The rank of
+the truth among draws of the posterior is then uniform (S. Talts et al., arXiv:1804.06788, 2018), and 90 % of the 90 %
+intervals contain it. Ranks concentrated at both ends mean intervals that are too narrow, in the middle too wide, at one
+side a bias.
 """
 
 from __future__ import annotations

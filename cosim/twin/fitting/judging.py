@@ -11,7 +11,7 @@ from cosim.twin.fitting.misfit import ALL, Misfit, farther, gaps
 from cosim.twin.problem import Case, Floats
 from cosim.twin.space import Space
 
-_WIDE = 0.8  # of the bounds: an interval that says no more than they do
+_WIDE = 0.8  # of the bounds: such an interval adds no information to them
 _EDGE = 0.01  # of the bounds: a value that lies at one
 _MUCH = 0.1  # of the misfit: less is no matter
 _BEYOND = 2.33  # deviations, by which values agree less than others: 1 in 100 by chance

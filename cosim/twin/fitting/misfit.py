@@ -1,12 +1,12 @@
-"""How far a simulation is from what was measured: what the search lowers, and what is reported.
+"""Distance of a simulation from the measurement: the figure that the search lowers, and the figures reported.
 
     misfit = Misfit(problem.fit.observed)
     losses = misfit.losses(problem.fit.simulate(values, seed))  # (n,)
-    told = gaps(problem.fit.observed, replicate(problem.fit.simulate, best, range(1, 21)))  # .evidence
+    found = gaps(problem.fit.observed, replicate(problem.fit.simulate, best, range(1, 21)))  # .evidence
 
-All figures are scaled by the range of the measured values (`MeasuredSignal.span`), so that signals with
-different units can be added. `gaps` always tells the noise floor beside them: the distance of one
-half of the measurement to the other, below which no model can be told to be better.
+All figures are scaled by the range of the measured values (`MeasuredSignal.span`), so that signals with different units
+can be added. `gaps` always includes the noise floor: the distance of one half of the measurement from the other. No
+model can be shown to be better than this.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class Misfit:
         return self._losses(simulated, self._kept)
 
     def left_out(self, simulated: Mapping[str, Floats]) -> Floats:
-        """(n, 1 + BLOCKS) `losses`, and what they are without each tenth of the measured values, in order of time.
+        """(n, 1 + BLOCKS) `losses`, and the losses without each tenth of the measured values, in order of time.
 
-        A sum over blocks of how they differ tells what chance the measurement has, also where values that follow one
-        another hang together (delete-a-group jackknife: J. Shao, D. Tu, The Jackknife and Bootstrap, 1995, 2.3 and 9).
+        A sum over blocks of their differences estimates the chance error of the measurement, also for autocorrelated
+        values (delete-a-group jackknife: J. Shao, D. Tu, The Jackknife and Bootstrap, 1995, 2.3 and 9).
         """
         blocks = {name: _blocked(signal) for name, signal in self._signals.items()}
         parts = [self._kept, *({name: kept[k] for name, kept in blocks.items()} for k in range(BLOCKS))]
@@ -174,15 +174,14 @@ def noise_floor(
 
 
 def gaps(observed: Observed, simulated: Mapping[str, Floats]) -> tuple[Gap, ...]:
-    """How far each signal is, and the row "all"; rows of `simulated` are replicates and are averaged.
+    """Distance of each signal, and the row "all"; rows of `simulated` are replicates and are averaged.
 
-    Differences of paired signals are taken by position, those of the others by rank: their rmse is
-    the Wasserstein-2 distance and their r2 says how well the distribution is met, not the course. G1
-    is always taken as the rows stand, also for unpaired signals, as the published figures of SimTune
-    are; it needs as many simulated values as measured ones, or a multiple: then they are blocks, one
-    after another, of which the mean is taken. "all" holds weighted means (those of
-    `Misfit`), but g1 is the mean length of the vector of scaled differences, all signals alike.
-    Figures of a replicate that holds NaN are infinite, so a mean never hides that one failed.
+    Paired signals are compared by position, the others by rank: their rmse is the Wasserstein-2 distance, and their r2
+    measures how well the distribution is met, not the course. G1 always takes the rows in their given order, also for
+    unpaired signals, as do the published figures of SimTune. It needs as many simulated values as measured ones, or a
+    multiple: then they are consecutive blocks, and the mean over blocks is taken. "all" holds weighted means (those of
+    `Misfit`), but g1 is the mean length of the vector of scaled differences, all signals alike. Figures of a replicate
+    that holds NaN are infinite, so a mean never hides a failed replicate.
     """
     told = [_gap(name, signal, _rows(name, signal, simulated)) for name, signal in observed.items()]
     weights = np.array([signal.weight for signal in observed.values()], np.float64)

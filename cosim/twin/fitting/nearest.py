@@ -1,11 +1,11 @@
-"""The values whose simulations are nearest to a measurement, by figures of it: Gauss and Newton's steps, damped.
+"""The values whose simulations are nearest to a measurement, by its figures: damped Gauss-Newton steps.
 
     found = nearest(made, real, start, low, high)       # made(x): (repeats, figures) of each part of the data
     off(made(found.point), real, found.roots)
 
 Figures are taken as normal with the mean and covariance that runs have (synthetic likelihood, Wood, Nature 466, 2010).
-Runs at all points have the same seeds. Logarithms of quantiles weigh all of a distribution alike, where a distance
-of distributions follows its tail: it takes a fraction of the values to tell as much.
+Runs at all points have the same seeds. Logarithms of quantiles weigh the whole distribution equally, while a distance
+of distributions follows its tail: they need a fraction of the values for the same information.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _rest(made: Sequence[Floats], real: Sequence[Floats], roots: Sequence[Floats
 
 
 def _root(made: Floats) -> Floats:
-    """The root of the inverse of the covariance of figures (n, k), which n runs tell only about."""
+    """The root of the inverse of the covariance of figures (n, k), which n runs only estimate."""
     covariance = np.cov(made.T) * (1.0 + 1.0 / len(made))
     scale = np.maximum(np.sqrt(np.diag(covariance)), 1e-4)
     correlation = 0.9 * covariance / np.outer(np.maximum(scale, 1e-4), scale) + 0.1 * np.eye(len(scale))

@@ -78,12 +78,12 @@ def laplace(
 ) -> Posterior:
     """Posterior (count, d) around the least squares `at` (d,), spending at most `runs` runs.
 
-    `squares_of` answers with the sums of squared residuals alone, as there may be many residuals.
-    With the size of the errors integrated out under Jeffreys' prior the density is the sum of squares to
-    the power -n/2 (Gelman et al., Bayesian Data Analysis, 3rd edition, 14.2), where n is the number of
-    independent residuals. Proposals are Student's t with 5 degrees of freedom around `at`, with the
-    normal law's covariance and the prior's where the data say nothing; those outside are mirrored. Where
-    they cover the density badly, or there are no runs for them, the normal law itself is the answer.
+    `squares_of` returns only the sums of squared residuals, as there may be many residuals. With the size of the errors
+    integrated out under Jeffreys' prior, the density is the sum of squares to the power -n/2 (Gelman et al., Bayesian
+    Data Analysis, 3rd edition, 14.2), where n is the number of independent residuals. Proposals are Student's t with 5
+    degrees of freedom around `at`, with the covariance of the normal approximation, and that of the prior where the
+    data carry no information; those outside are mirrored. If they cover the density badly, or there are no runs for
+    them, the normal approximation itself is returned.
     """
     d = len(at)
     now, slope = jacobian(residuals, at)

@@ -1,14 +1,14 @@
 """Can this model make these data? Posterior predictive checks (Gelman et al., Bayesian Data Analysis, 6.3).
 
-Parameters are drawn from the posterior and the data are simulated with each, as many values as were
-measured. A figure of the measurement that the search does not fit (how long the tail is, whether values hang
-together, whether they drift) should lie among those of the simulations; where it lies far outside, no values
-of these parameters make such data, and the model lacks a cause. Figures are also held against the simulations in
-groups, those of the law of the values and those of their drift: many small deviations of one kind tell what no
-single one does. How large a group's chi squared is by chance is asked of the simulations themselves.
+Parameters are drawn from the posterior and the data are simulated with each, as many values as were measured. A figure
+of the measurement that the search does not fit (length of the tail, autocorrelation, drift) should lie among those of
+the simulations. If it lies far outside, no values of these parameters make such data, and the model lacks a cause.
+Figures are also compared with the simulations in groups, those of the law of the values and those of their drift: many
+small deviations of one kind show what no single one does. The simulations themselves give the chance distribution of a
+group's chi squared.
 
-A sound measurement is held against dozens of figures, so each is given its share of the chance of a false word
-(Bonferroni): thresholds rise with the number of figures and signals, and where there are few simulations (Student's t).
+A sound measurement is checked by dozens of figures, so each gets a share of the false-alarm probability (Bonferroni):
+thresholds rise with the number of figures and signals, and where there are few simulations (Student's t).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from cosim.twin.telemetry.tables import decimal_step, rounded
 
 Figure = Callable[[Floats], float]
 
-_LEAST = 40  # values of a signal, below which its figures tell nothing
-_FALSE = 0.01  # chance that any figure of sound data is told, and as much that any group is
+_LEAST = 40  # values of a signal, below which its figures carry no information
+_FALSE = 0.01  # chance that any figure of sound data is reported, and the same for any group
 _NO_MATTER = 0.02  # correlation, logarithm, of the mean: figures that differ by less are right enough
 _MATTERS = 0.03  # of the mean: how far values lie from simulated ones, below which their law is right enough
-_SHARE = 1.5  # deviations of a figure that is told because all together are off
+_SHARE = 1.5  # deviations of a figure that is reported because all together are off
 _DECADES = math.log(50.0)  # by which a chance falls from the median of a group's chi squared to its 99th percentile
 _PAIRED, _SAME = 8.0, 1e-3  # robust deviations of pairs; of the median, by which equal ones differ
 _IN_FLIGHT = 2.0  # times the longest task, at the end of a recording: pairs that are left out
@@ -53,7 +53,7 @@ def _quantile(values: Floats, *levels: float) -> Floats:
 
 
 def _tail(values: Floats) -> float:
-    """How long the upper tail is: the 99th percentile over the median, as a logarithm where both are positive."""
+    """How long the upper tail is: the 98th percentile over the median, as a logarithm where both are positive."""
     low, high = _quantile(values, 0.5, 0.98)
     return float(np.log(high / low)) if low > 0.0 else float(high - low)
 
@@ -170,7 +170,7 @@ ORDERLY = (
     "another order or elsewhere"
 )
 _FOLLOW = "follow the run with --follow, or fit a shorter time"
-# Figure -> what it says, its function, whether it needs the order of time, what to try.
+# Figure -> its function, whether it needs the order of time, what to try.
 FIGURES: dict[str, tuple[Figure, bool, str]] = {
     "lowest values": (_level(0.02), False, LAW),
     "lower quarter": (_level(0.25), False, LAW),
@@ -234,12 +234,11 @@ class Doubt:
 
 
 def check(case: Case, draws: Floats, seeds: Sequence[int], part: str = "") -> Doubt:
-    """What simulations of `case` with `draws` (n, d) of the posterior never show but the measurement does.
+    """Figures of the measurement that simulations of `case` with `draws` (n, d) of the posterior never show.
 
-    Every draw is simulated under a seed of its own. Figures follow the values, so that a wide posterior
-    hides much: what they share with the values is taken out by regression over the draws, and the
-    measurement is held against what is left, at the values that suit it best. Paired signals are left out:
-    their values are held one against the other.
+    Every draw is simulated under a seed of its own. Figures depend on the values, so a wide posterior hides much. This
+    dependence is removed by regression over the draws, and the measurement is compared with the rest, at the values
+    that suit it best. Paired signals are left out: their values are compared one by one.
     """
     simulate = case.course or case.simulate
     signals = {name: s for name, s in case.observed.items() if not s.paired and np.isfinite(s.values).sum() >= _LEAST}
@@ -291,9 +290,9 @@ def _of(
 
 
 def _apart(values: Floats, rows: list[Floats]) -> float:
-    """How far the law of the values is from the simulated one, over their mean: Wasserstein-1, less that of chance.
+    """Distance of the law of the values from the simulated one, over their mean: Wasserstein-1, less that of chance.
 
-    Of a thousand values it can be told that no answer is as fast as the fastest simulated one. That does not matter.
+    A thousand values can show that no answer is as fast as the fastest simulated one. That does not matter.
     """
     least = min(len(row) for row in rows)
     levels = (np.arange(least) + 0.5) / least
@@ -360,7 +359,7 @@ def pairs(case: Case, values: Floats, seed: int, part: str = "") -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    """Figures that are held against simulations."""
+    """Measured and simulated figures to compare."""
 
     remedies: Mapping[str, str]  # by figure
     real: Floats  # (k,)
@@ -417,12 +416,14 @@ def _students(chance: float, free: int) -> float:
 def _deviations(
     real: Floats, made: Floats, draws: Floats, groups: Mapping[str, Sequence[int]], chance: float
 ) -> tuple[Floats, list[str], int]:
-    """Deviations (k,) of measured figures from those at the values that suit them best, and the groups (positions of
-    figures by name) that deviate more than simulations do but for `chance`; and degrees of freedom.
+    """Deviations (k,) of measured figures, the groups that deviate, and degrees of freedom.
 
-    Figures (n, k) are taken as linear in the values (n, d) with normal errors; the values that suit best weigh
-    the figures against the draws' own spread. Each simulation is then taken for a measurement as well, which
-    says how far the chi squared of a group is off by chance, without taking the figures as normal.
+    Deviations are taken from the figures at the values that suit the measured ones best. Groups (positions of figures
+    by name) deviate if they are farther off than simulations are, except with probability `chance`.
+
+    Figures (n, k) are taken as linear in the values (n, d) with normal errors; the best-fitting values weigh the
+    figures against the draws' own spread. Each simulation is then treated as a measurement as well. This shows how far
+    the chi squared of a group is off by chance, without taking the figures as normal.
     """
     n, k = made.shape
     spread = draws.std(axis=0)

@@ -117,7 +117,7 @@ class SimulatedPoints:
         self.searched = np.ones(len(space), np.bool_)
         self.count = 0
         self._paced: tuple[float, int] | None = None  # s and count after the first simulations, which compile
-        self.cost = max(cost, 1e-7)  # s of wall clock per run, as told and then as measured
+        self.cost = max(cost, 1e-7)  # s of wall clock per run, as given and then as measured
         self._token = token
         self.report: Callable[[], None] = lambda: None
 

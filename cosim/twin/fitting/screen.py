@@ -1,8 +1,8 @@
-"""Which parameters the data can tell anything about.
+"""Which parameters the data carry information about.
 
-`morris` looks for effects over the whole cube before a search, `sobol` shares out the variance of the
-misfit, and `identify` says after a search, by what is left uncertain, which parameters can only be told
-together. A parameter may have an effect and still not be identifiable: when only a product matters.
+`morris` looks for effects over the whole cube before a search, and `sobol` apportions the variance of the misfit. After
+a search, `identify` finds from the remaining uncertainty which parameters can only be identified together. A parameter
+may have an effect and still not be identifiable: when only a product matters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cosim.twin.search.meter import Floats
 
 Answers = Callable[[Floats], Floats]  # points (n, d) -> (n, s, q): q figures under s seeds
 PRIOR_SD = 12.0**-0.5  # of a coordinate of the cube
-CORRELATED = 0.9  # correlations beyond this are told
+CORRELATED = 0.9  # correlations beyond this are reported
 _GRID = 4  # levels of Morris' grid; a step goes over half of them
 
 
@@ -127,19 +127,19 @@ def fisher(answers: Answers, at: Floats, step: float = 0.03) -> tuple[Floats, Fl
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What can be said of one parameter after a search."""
+    """The verdict on one parameter after a search."""
 
     verdict: Verdict
     reason: str = ""
 
 
 def identify(covariance: Floats, names: Sequence[str]) -> tuple[Identity, ...]:
-    """Verdicts from the covariance (d, d), in the unit cube, of what is left uncertain.
+    """Verdicts from the covariance (d, d), in the unit cube, of the remaining uncertainty.
 
-    A parameter is "correlated" when it would be known at least five times better if the others were
-    known, and is not known well as it is, or when it is strongly correlated with such a one; "no effect"
-    when it is as uncertain as the bounds alone make it whatever the others are. Strong correlations of
-    parameters that are known well are only told.
+    A parameter is "correlated" when it is not known well and would be known at least five times better if the others
+    were known, or when it is strongly correlated with such a one. It has "no effect" when it is as uncertain as the
+    bounds alone make it, whatever the others are. Strong correlations of parameters that are known well are only
+    reported.
     """
     sd = np.sqrt(np.maximum(np.diag(covariance), 1e-30))
     correlation = covariance / np.outer(sd, sd)
@@ -148,7 +148,7 @@ def identify(covariance: Floats, names: Sequence[str]) -> tuple[Identity, ...]:
     ratio = 1.0 / alone
     vague = ((ratio > 5.0) & (sd > 0.03)) | ((ratio > 2.0) & (sd > 0.5 * PRIOR_SD))
     strong = (np.abs(correlation) > CORRELATED) & ~np.eye(len(sd), dtype=np.bool_)
-    vague |= (strong & vague).any(axis=1) & (sd > 0.03)  # whoever one can only be known together with
+    vague |= (strong & vague).any(axis=1) & (sd > 0.03)  # known only together with a vague one
     found = []
     for k in range(len(names)):
         order = [int(j) for j in np.argsort(-np.abs(correlation[k]), kind="stable") if j != k]

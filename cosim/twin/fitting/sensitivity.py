@@ -25,7 +25,7 @@ class Sensitivity:
     misfit: float  # of all signals
     signals: dict[str, float]
     noise: float  # standard deviation of the misfit over seeds
-    effect: bool  # whether any change can be told from chance
+    effect: bool  # whether any change can be distinguished from chance
 
 
 def sensitivities(problem: CalibrationProblem, *, seed: int = 1) -> tuple[Sensitivity, ...]:

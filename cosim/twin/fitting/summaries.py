@@ -1,8 +1,8 @@
-"""A few numbers per simulation that carry what the measured signals can say about parameters.
+"""Summary statistics of a simulation, with the information that the measured signals carry about parameters.
 
-Of an unpaired signal: its mean, standard deviation and quantiles. Of a paired one: its values, or their
-means over stretches when there are many. All on an asinh scale, which is logarithmic for values far from
-0, so that they follow parameters on log scales smoothly.
+Unpaired signals have their mean, standard deviation and quantiles. Paired ones have their values, or the means over
+stretches when there are many. All are on an asinh scale, which is logarithmic for values far from 0, so that they
+follow parameters on log scales smoothly.
 """
 
 from __future__ import annotations
@@ -85,11 +85,11 @@ class Summaries:
     def sampling(
         self, random: np.random.Generator, simulated: Mapping[str, Floats] | None = None, repeats: int = 400
     ) -> Floats:
-        """(k, k) covariance that the summaries have because the measurement is finite, for models without chance.
+        """(k, k) covariance of the summaries that is due to the finite measurement, for models without chance.
 
-        A bootstrap: values are drawn again in blocks of n^(1/3), where they hang together (Hall, Horowitz,
-        Jing, Biometrika 82, 1995). Where they do not, single ones are drawn from `simulated` (signal -> (1, m)),
-        the model at its best: the few measured ones tell their own chance badly. Paired signals have 0.
+        A bootstrap: autocorrelated values are drawn again in blocks of n^(1/3) (Hall, Horowitz, Jing, Biometrika 82,
+        1995). Otherwise single values are drawn from `simulated` (signal -> (1, m)), the model at its best: the few
+        measured ones estimate their own chance badly. Paired signals have 0.
         """
         k = len(self.observed)
         covariance = np.zeros((k, k))

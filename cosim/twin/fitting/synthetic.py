@@ -1,13 +1,12 @@
 """The posterior of a simulator with chance, by a synthetic likelihood.
 
-The summaries of one run are taken as normal around a mean that depends on the parameters (S. Wood,
-Nature 466, 2010). The mean is a quadratic of the parameters, fitted to runs in a region that shrinks in
-rounds to where the measurement is likely: an emulated mean needs no more runs per point than one. Every
-run has the measurement's length, so its chance is the measurement's; both are in the interval.
+The summaries of one run are taken as normal around a mean that depends on the parameters (S. Wood, Nature 466, 2010).
+The mean is a quadratic of the parameters, fitted to runs in a region that shrinks in rounds to where the measurement is
+likely: an emulated mean needs only one run per point. Every run has the measurement's length, so its chance is the
+measurement's; the interval contains both.
 
-As many combinations of the summaries are kept as there are parameters, those that say most about them
-(P. Fearnhead, D. Prangle, J. R. Stat. Soc. B 74, 2012, take the posterior mean; near a normal law both
-span the same space).
+One combination of the summaries is kept per parameter; the most informative ones are chosen (P. Fearnhead, D. Prangle,
+J. R. Stat. Soc. B 74, 2012, take the posterior mean; near a normal law both span the same space).
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""What a service is, from when requests came and when their answers did: servers, discipline, service time, latency.
+"""Identify a service from the times of requests and answers: servers, discipline, service time, latency.
 
     found = identify([(created, ended), ...])      # s; a pair per recording, each under another load
     found.station, found.levels.deviation
 
-A station of `servers` serves requests in order of arrival, or all at once (`sharing`); a request takes a
-log-normal time of a server, or one of two (a cache that hits or misses), and `latency` besides that no server is
-busy with: the way there and back, and until a process wakes up. Busy servers may slow one another down
-(`contention`, as the continuum has it). All of it shows in how responses grow with the load, so two loads tell it; the
-simplest station is taken unless another is clearly nearer.
+A station of `servers` serves requests in order of arrival, or all at once (`sharing`). A request occupies a server for
+a log-normal time, or for one of two (a cache that hits or misses). Besides that, `latency` occupies no server: it is
+the way there and back, and the time until a process wakes up. Busy servers may slow one another down (`contention`, as
+in the continuum). All of this shows in how responses grow with the load, so two loads identify it. The simplest station
+is taken unless another is clearly nearer.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def identify(recordings: Sequence[Recorded], *, seed: int = 1, servers: Sequence
     def fitted(servers: int, *, sharing: bool, contention: bool, modes: bool = False) -> _Tried:
         one, _ = _fitted(recordings, servers, sharing, contention=contention, seed=seed, modes=modes)
         found = figures.nearest(one)
-        if modes:  # the modes of requests that nobody waited with are a second place to begin
+        if modes:  # the modes of requests that met no other request are a second place to begin
             service, share, times, spread = _two(recordings)
             cut = replace(one, service=service, spread=spread, slow_share=share, slow_times=times)
             found = min(found, figures.nearest(cut), key=lambda each: each.misfit)
@@ -125,7 +125,7 @@ def distinct(spread: float, times: float) -> bool:
 
 
 def _simplest(tried: Sequence[_Tried], figures: _Figures) -> ServiceStation:
-    """The simplest station that none is clearly nearer than; all are held against the deviations of the likeliest."""
+    """The simplest station unless another is clearly nearer; all are compared by the deviations of the likeliest."""
     metric = min(tried, key=lambda one: one.nearest.deviance)
     offs = [(one.station, figures.off(one.station, metric)) for one in tried]
     best = min(away for _, away in offs)
@@ -249,7 +249,7 @@ def _spaced(created: Floats, responses: Floats) -> Floats:
 
 
 class _Measured:
-    """What stations are held against: quantiles and rates of answers of all recordings, with the same draws."""
+    """Reference for stations: quantiles and rates of answers of all recordings, with the same draws."""
 
     def __init__(self, recordings: Sequence[Recorded], random: np.random.Generator, seeds: int) -> None:
         self._recordings = recordings
@@ -278,7 +278,7 @@ def _misfit(recordings: Sequence[Recorded], station: ServiceStation, seed: int) 
 def _two(recordings: Sequence[Recorded]) -> tuple[float, float, float, float]:
     """Where to look for two modes: mean of both, share and factor of the slow one, spread within.
 
-    The responses of requests that found nobody there are cut in two where the logarithms on both sides spread least.
+    The responses of requests that met no other request are cut in two where the logarithms on both sides spread least.
     """
     alone = []
     for created, ended in recordings:

@@ -92,7 +92,7 @@ class Following:
         return min(known) - self._how.settle
 
     def _window(self, span: Span) -> WindowReport | None:
-        """What a window said; None for one without measurements before there was any."""
+        """The report on a window; None for one without measurements if no earlier window had any."""
         try:
             first = self._study(span)
         except EmptyError:

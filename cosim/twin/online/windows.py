@@ -44,7 +44,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class WindowReport:
-    """What a window said."""
+    """The result of one window."""
 
     number: int
     since: float  # s

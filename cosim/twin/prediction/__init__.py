@@ -1,1 +1,1 @@
-"""What a twin says about what was not measured: bands of figures, and answers to what if."""
+"""Predictions of a twin beyond the measurement: bands of figures, and answers to what-if questions."""

@@ -3,8 +3,8 @@
     found = predict(Path("other.yaml"), read(Path("calibrations/pi")), folder=Path("work"), draws=100)
     found.bands["response_mean"]  # low, middle, high
 
-A band holds what the data leave open about the values and the chance of the run. Near saturation a little of
-the one becomes much of the figure; how much is told.
+A band covers what the data leave open about the values, and the chance of the run. Near saturation a small change of a
+value becomes a large change of the figure; this amplification is reported.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cosim.twin.problem import Floats
 
 LEVEL = 0.9
 _SATURATED = 0.8  # utilisation above which a queue amplifies
-_MUCH = 3.0  # % of a figure per % of a value: told
+_MUCH = 3.0  # % of a figure per % of a value: reported
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 
 

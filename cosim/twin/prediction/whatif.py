@@ -1,12 +1,12 @@
-"""What if, from now: candidates for the next minutes of a run that goes on, each answered with bands.
+"""What-if analysis from now: candidates for the next minutes of a run in progress, each answered with bands.
 
     found = what_if(Path("yard.yaml"), Path("runs/yard/..."), {"one more": ["nodes.gate-3={kind: gateway}"]},
                     horizon=300.0, folder=Path("work"))
     found[0].bands["response"]  # of "as it is"; found[1] of "one more"
 
-The last seconds of the run are made again from its recorded tasks, so that queues are as full as they are;
-then tasks arrive at the rates that were measured in these seconds. All candidates meet the same arrivals
-and the same draws of a posterior, so that their differences have little noise; these are told too.
+The last seconds of the run are repeated from its recorded tasks, so that queues are as full as in the run. Then tasks
+arrive at the rates measured in these seconds. All candidates get the same arrivals and the same draws of a posterior,
+so that their differences have little noise; these are reported too.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ def what_if(
     workers: int | None = None,
     hosts: bool = False,
 ) -> list[Answer]:
-    """Answers of "as it is" and of every candidate (name -> overrides), from `now` (s of the run; its end so far) on.
+    """Answers for "as it is" and for every candidate (name -> overrides), from `now` (s of the run; its end so far) on.
 
-    `draws` are values of the scenario's free parameters by name; without them they stay as the scenario
-    says. `hosts` adds the power and the utilisation of all hosts, which takes longer. Raises
-    `ScenarioError` for a scenario that cannot be run in batches.
+    `draws` are values of the scenario's free parameters by name; without them, the scenario's values apply.
+    `hosts` adds the power and the utilisation of all hosts, which takes longer. Raises `ScenarioError` for a scenario
+    that cannot be run in batches.
     """
     loaded = load(scenario, overrides)
     recorded = load_run(run)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Pairs = Mapping[str, tuple[Quantity, Pairing]]
 SEEDS = 2**53  # seeds of runs; text with more digits is not read as a whole number
-_TRIED = 2  # joint points at which the sum of the effects is held against the scenario itself
+_TRIED = 2  # joint points at which the sum of the effects is compared with the scenario itself
 _HOST = ("running", "utilisation", "power", "energy", "cost", "completed")
 _TASK = ("created", "assigned", "uploaded", "started", "computed", "ended", "input", "output", "work", "late")
 
@@ -166,7 +166,7 @@ class BatchedRuns:
         return act
 
     def _measure(self, engine: Engine, ended: Records) -> dict[str, float]:
-        """The values of one run, kept; the answer says where."""
+        """Store the values of one run; return their position."""
         end = self._base.duration
         tables: dict[str, Mapping[str, NDArray[Any]]] = {}
         if "task" in self._tables:

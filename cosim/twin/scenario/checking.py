@@ -1,9 +1,9 @@
-"""Before anything is fitted: whether the scenario, anywhere within its bounds, can make what was measured.
+"""Checks before a fit: whether the scenario, anywhere within its bounds, can make the measured data.
 
-What was measured is held against simulations all over the bounds (a prior predictive check: G. Box, J. R.
-Stat. Soc. A 143, 1980). Values of another size are of another unit, or of another thing; tasks that have no
-counterpart belong to other devices; a node that never moves where the simulation always does, lies; and two
-nodes that agree better crosswise have each other's names.
+Measurements are compared with simulations all over the bounds (a prior predictive check: G. Box, J. R. Stat. Soc. A
+143, 1980). Values of another size have another unit, or belong to another quantity. Tasks without a counterpart belong
+to other devices. A node that never moves, where the simulation always does, reports wrong values. Two nodes that agree
+better crosswise have swapped names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cosim.twin.telemetry.quantities import Pairing
 Simulator = Callable[[Floats, int, Pairs], dict[str, Floats]]
 
 _FAR = 20.0  # times beyond all that the bounds make: refused
-_BEYOND = 1.5  # told
+_BEYOND = 1.5  # times beyond all that the bounds make: a warning
 _STEPS = {
     1e3: "a thousand times",
     1e6: "a million times",
@@ -147,7 +147,7 @@ def still(recording: RecordingReader, pairs: Pairs, simulated: Mapping[str, Floa
 def loads(recording: RecordingReader) -> Pairs:
     """The measured load of every node of signals of hosts, as a share, opposite the simulated utilisation.
 
-    Only of columns whose names and values say that it is one.
+    Includes only columns whose names and values are those of a share.
     """
     found = {}
     for name, one in recording.series.items():

@@ -1,7 +1,7 @@
-"""The conditions under which values are calibrated, which overlays keep, and whether a run has left them.
+"""The conditions under which values are calibrated: overlays keep them, and runs are checked against them.
 
-What a scenario's text can tell is checked before a run (`cosim.scenario.extrapolation`); conditions
-that name a signal, such as `host.utilisation`, are held against what the run recorded.
+Conditions on a scenario's text are checked before a run (`cosim.scenario.extrapolation`). Conditions on a signal, such
+as `host.utilisation`, are compared with what the run recorded.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def seen(loaded: Loaded) -> dict[str, tuple[object, object]]:
 
 
 def _recorded_ranges(folder: Path) -> dict[str, tuple[float, float]]:
-    """The range of what a recorded run tells about loads and links; nothing for a run that cannot be read now."""
+    """The ranges of loads and links in a recorded run; nothing for a run that cannot be read now."""
     from cosim.results.load import load
 
     found: dict[str, tuple[float, float]] = {}
@@ -73,8 +73,8 @@ def _recorded_ranges(folder: Path) -> dict[str, tuple[float, float]]:
 def beyond(resolved: str, has: Callable[[str], bool], rows: Query) -> tuple[str, ...]:
     """Warnings: one for each calibration and recorded signal with rows outside of the calibrated range.
 
-    `resolved` is the scenario of the run as YAML, `has` says whether a table was recorded, and `rows`
-    answers SQL over the tables (`tasks` for the tasks).
+    `resolved` is the scenario of the run as YAML, `has` returns whether a table was recorded, and `rows` answers SQL
+    over the tables (`tasks` for the tasks).
     """
     if "calibrated:" not in resolved:
         return ()

@@ -30,7 +30,7 @@ _LINK = {"link_rate": "rate", "link_delay": "delay", "link_loss": "loss", "link_
 
 
 class NotBatchableError(Exception):
-    """Runs with other values need the scenario to be prepared anew; the message says why."""
+    """Runs with other values need the scenario to be prepared anew; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""Signs that values were changed between the sensor and the table, found by holding them against simulations.
+"""Detect altered telemetry by comparison with prior-predictive simulations.
 
 A meter that repeats a value, a missing value written as 0, a series filled up by straight lines, two meters under one
-name: none of this is impossible by itself, but no scenario makes it. So figures of how values lie and follow one
-another are asked of the measurement of each node and of simulations all over the bounds (a prior predictive
-check: G. Box, J. R. Stat. Soc. A 143, 1980). What no simulation comes near is told.
+name: each of these is possible by itself, but no scenario makes it. So figures of the distribution and the order of
+values are computed for the measurement of each node and for simulations all over the bounds (a prior predictive check:
+G. Box, J. R. Stat. Soc. A 143, 1980). Figures that no simulation comes near are reported.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from cosim.twin.telemetry.hygiene import examine
 from cosim.twin.telemetry.quantities import Pairing, Rows, spacings
 from cosim.twin.telemetry.tables import decimal_step, rounded
 
-_BEYOND, _FEW = 0.02, 3  # share and number of values that no simulation reaches: told
+_BEYOND, _FEW = 0.02, 3  # share and number of values that no simulation reaches: reported
 _FEW_SHARE = 0.1  # of values, that a rare event may make
 _SLACK, _SLACK_OF_FEW = 0.05, 0.5  # of the largest and the smallest simulated value; where less than a tenth is beyond
 _AGAIN = 0.05  # share of one value, above the simulation's
-_COARSE = 0.1  # of the middle half of the values: steps that are told
+_COARSE = 0.1  # of the middle half of the values: steps that are reported
 _STRAIGHT = 0.3  # share of values on straight lines, above the simulation's
 _DEVIATIONS = 4.0
 _SMOOTHER = 3.5  # deviations
 _NEAREST = 12  # simulations whose mean is nearest; at the ends of the bounds queues move as slowly as averages
 _WINDOW = 60  # values of a moving average, at most
-_SOME = 60  # tasks, that tell whether fast ones are missing
+_SOME = 60  # tasks needed to see whether fast ones are missing
 _EDGE, _SHORT, _FASTER = 0.02, 0.2, 1.5  # share near the least; the least over the median, and over the fastest answers
 _LATE, _ALIKE = 5.0, 0.5  # times the time between answers, share of it by which responses differ
 _NEAR = 0.2  # of the least response

@@ -1,10 +1,10 @@
-"""A second mode of work, chosen where a scenario's data call for it: some tasks take several times as long.
+"""A second mode of work, chosen where a scenario's data require it: some tasks take several times as long.
 
-    other = second_mode(loaded, overrides, found, folder=folder)      # None: one mode will do
+    other = second_mode(loaded, overrides, found, folder=folder)      # None: one mode suffices
 
-A calibration that ends with the law of the values unexplained may lack a second mode (a cache that misses). Two
-laws of work are then fitted in the scenario itself, log-normal ones with one mode and with two, with all that is
-free besides, and held against the measurement by draws that neither was fitted to. Two modes are taken only where
+A calibration that leaves the law of the values unexplained may lack a second mode (a cache that misses). Then two laws
+of work, log-normal ones with one mode and with two, are fitted in the scenario itself, together with all other free
+parameters. They are compared with the measurement under draws that neither was fitted to. Two modes are taken only if
 they agree clearly better than one, and than the law that the scenario has.
 """
 

@@ -2,9 +2,9 @@
 
     write(Path("pi.calibration.yaml"), calibration, loaded=loaded, free=free)
 
-It holds the fields with their calibrated values, at their dotted paths, and the block `calibrated`,
-which says where they come from and how good they are. Included after the scenario's own file, its
-values win: `include: [scenario.cosim.yaml, pi.calibration.yaml]`.
+It holds the fields with their calibrated values, at their dotted paths, and the block `calibrated` with their origin
+and quality. If it is included after the scenario's own file, its values win: `include: [scenario.cosim.yaml,
+pi.calibration.yaml]`.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ class RecordingReader:
     # Examination.
 
     def _in_time(self, name: str, one: Series) -> Series:
-        """The rows within the simulated time; others are told. Raises `ScenarioError` when most are outside."""
+        """The rows within the simulated time; others are reported. Raises `ScenarioError` when most are outside."""
         if not one.from_file or not one.timed or not len(one.rows.times):
             return one
         end = self.loaded.scenario.run.duration + self.loaded.scenario.run.step
@@ -247,7 +247,7 @@ class RecordingReader:
         """The rows without what cannot be true; a node that is left out leaves the simulated side as well."""
         rows = one.rows
         if not len(rows.values) or not np.isfinite(rows.values).any():
-            return one  # told where parts are cut
+            return one  # reported where parts are cut
         signal = self._signal(name, rows, one.timed)
         label = self.label(name)
         loads = {label: one.loads} if one.loads is not None else None
@@ -277,7 +277,7 @@ class RecordingReader:
         return replace(one, quantity=quantity).only(~np.isin(one.rows.nodes, out))
 
     def _matched(self, name: str, one: Series) -> Series:
-        """Only nodes that were measured are simulated; those that were asked for and have no rows are told."""
+        """Simulate only nodes that were measured; report those that were requested and have no rows."""
         lacking = [k for k in one.quantity.nodes or () if k not in one.nodes]
         if lacking:
             names = ", ".join(self.nodes.name(k) for k in lacking[:6])
@@ -300,7 +300,7 @@ class RecordingReader:
     # Parts.
 
     def parts(self, held_back: bool | None) -> dict[str, dict[str, tuple[Quantity, Pairing]]]:
-        """Part of the data -> signal -> what it is compared with; `held_back` says that it is all of one part.
+        """Part of the data -> signal -> what it is compared with; a given `held_back` puts all of it into one part.
 
         Raises `ScenarioError` for an empty part.
         """
@@ -485,7 +485,7 @@ class RecordingReader:
         )
 
     def excuse(self, name: str, kinds: frozenset[str]) -> None:
-        """Tell no findings of these kinds about a signal: simulations of it show them as well."""
+        """Drop the findings of these kinds about a signal: simulations of it show them as well."""
         for line in told(self._findings.get(name, [])):
             self.warnings.remove(line)
         self._findings[name] = [f for f in self._findings.get(name, []) if f.kind not in kinds]

@@ -1,13 +1,13 @@
-"""A scenario of a service of one's own, from tables that say when requests came and when they were answered.
+"""Write a scenario of one's own service, from tables with the times of requests and answers.
 
     found = scenario_of(Path("folder"), [Path("low.csv"), Path("mid.csv"), Path("high.csv")])
     found.scenario, found.identified.station
 
-One table per load, with the times of a request in a column `created` (or sent, arrival, start) and `ended`
-(or answered, finished, end), or how long it took in `duration` (or response, latency, elapsed). A name may end with a
-unit, as `start_ms` or `startTimeMs`; tables of JMeter and hey are read as they are. What stations there are is asked
-of all tables but the last ones, which are held back (`cosim.twin.models.station`); the scenario frees the service time
-and the latency.
+There is one table per load, with the times of a request in a column `created` (or sent, arrival, start) and `ended` (or
+answered, finished, end), or its duration in `duration` (or response, latency, elapsed). A name may end with a unit, as
+`start_ms` or `startTimeMs`; tables of JMeter and hey are read as they are. The station is identified from all tables
+but the last ones, which are held back (`cosim.twin.models.station`). The scenario frees the service time and the
+latency.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RequestTable:
     came: str  # the columns
     answered: str  # or how long it took
     lasted: bool  # the latter
-    units: tuple[str | None, str | None]  # of both, where their names say them
+    units: tuple[str | None, str | None]  # of both, where their names include them
     created: Floats
     ended: Floats
 
@@ -92,7 +92,7 @@ def scenario_of(folder: Path, tables: Sequence[Path], *, held_back: int = 1, see
 
 
 def requests(path: Path) -> RequestTable:
-    """The requests of a table. Raises `ScenarioError` that says what it lacks."""
+    """The requests of a table. Raises `ScenarioError` that names what it lacks."""
     table = read(path)
     since: str | None
     unit: str | None

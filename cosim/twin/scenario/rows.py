@@ -1,7 +1,7 @@
-"""What the rows of tables say without any simulation: copies, two meters under one name, odd times and sizes of tasks.
+"""Checks of table rows without simulation: copies, two meters under one name, odd times and sizes of tasks.
 
-Rows that were lost, rounded, written twice or stamped by another clock leave signs in the times of tasks alone; a
-queue that warms up, in what its server took for each.
+Rows that were lost, rounded, written twice or stamped by another clock leave signs in the times of tasks alone. A queue
+that warms up leaves signs in the time that its server took for each.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ LEAST = 30  # values of a node
 _NODES = 24  # of a signal, that are looked at one by one
 _FEW, _TIES = 3, 0.02  # number and share of tasks created together
 _WARM = 3.5  # deviations
-_MATTERS = 1.02  # times as long as later, of what a warm-up is told of
+_MATTERS = 1.02  # times as long as later, from which a warm-up is reported
 _SURE = 1e-4  # expected gaps of such a length by chance
-_OTHER_LOAD = 2.5  # deviations by which the times between tasks change with time: no warm-up can be told
-_SIZES = 5.0  # times the mean that the scenario says, of replayed sizes
+_OTHER_LOAD = 2.5  # deviations by which the times between tasks change with time: no warm-up can be recognised
+_SIZES = 5.0  # times the mean in the scenario, of replayed sizes
 
 
 def of_each_node(one: Series) -> Iterator[tuple[int, Rows]]:
@@ -35,7 +35,7 @@ def of_each_node(one: Series) -> Iterator[tuple[int, Rows]]:
 
 
 def rows_told(recording: RecordingReader) -> list[str]:
-    """What the rows of tables say without any simulation: two meters of a node, copies of a node, times of tasks."""
+    """Findings from table rows without simulation: two meters of a node, copies of a node, times of tasks."""
     told: list[str] = []
     for name, one in recording.series.items():
         if not one.from_file or not one.timed or one.quantity.column == SPACING:
@@ -65,10 +65,11 @@ def rows_told(recording: RecordingReader) -> list[str]:
 
 
 def _warming(devices: list[Rows]) -> Iterator[str]:
-    """Whether tasks took longer at first, and ever less so.
+    """Whether tasks took longer at first, and gradually less.
 
-    What a server took for a task is the time from its coming, or from the end of the one before, to its end. Its ranks
-    are held against exponential courses; the chance of that is widened by how ranks hang together.
+    The time that a server took for a task runs from the task's arrival, or from the end of the one before, to its end.
+    Its ranks are compared with exponential courses; the chance of a match is widened by the autocorrelation of the
+    ranks.
     """
     found: list[Floats] = []
     early, late = [], []
@@ -146,7 +147,7 @@ def _silent(times: Floats, recording: RecordingReader) -> Iterator[str]:
 
 
 def sizes_told(recording: RecordingReader) -> list[str]:
-    """What is odd about the sizes of replayed tasks, held against the workload's own law."""
+    """Findings about the sizes of replayed tasks, compared with the workload's own law."""
     told: list[str] = []
     replay = recording.block.replay
     if replay is None or recording.tasks is None:
@@ -190,7 +191,7 @@ def _copied(label: str, recording: RecordingReader, nodes: list[tuple[int, Rows]
 
 
 def grid(values: Floats) -> float:
-    """The step that all values are multiples of; 0 if there is none that can be told from none."""
+    """The step that all values are multiples of; 0 if there is no clear one."""
     found = np.unique(values)
     steps = np.diff(found)
     steps = steps[steps > 1e-4 * np.ptp(values)]

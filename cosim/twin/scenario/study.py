@@ -296,7 +296,7 @@ class _Side:
             self.recording.warnings += checking.check(self.recording, pairs, simulated, arrivals)
 
     def _unpair(self, found: Mapping[str, Floats], other: Mapping[str, Floats]) -> None:
-        """Pairs that chance would make are compared as distributions, unless they were asked for: then it is told."""
+        """Compare pairs that are drawn at random as distributions; if pairs were requested, keep them and warn."""
         block = self.recording.block
         for part, pairs in self.parts.items():
             one, two = ({name: rows[f"{part} {name}"] for name in pairs} for rows in (found, other))
@@ -321,7 +321,7 @@ class _Side:
         return self.simulator(np.atleast_2d(values), seed, {**pairs, **self.order(part)})
 
     def order(self, part: str) -> dict[str, tuple[Quantity, Order]]:
-        """How tasks follow one another, of each signal with their responses; not of pairs, which say it themselves."""
+        """How tasks follow one another, for each signal of unpaired responses; pairs already show their order."""
         return {
             f"{ORDER}{name}": (quantity, Order(quantity, pairing.measured))
             for name, (quantity, pairing) in self.parts[part].items()

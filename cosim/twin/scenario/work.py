@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from cosim.scenario.free import Free
     from cosim.scenario.load import Loaded
 
-RUNS = 20_000  # simulated runs, where neither the scenario nor the caller says how many
+RUNS = 20_000  # simulated runs, if neither the scenario nor the caller sets them
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +112,10 @@ def carry_out(
     report: Callable[[CalibrationProblem, Calibration], Path] | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> tuple[Calibration, dict[str, Path]]:
-    """Calibrate one problem and write overlay, draws and `calibration.json` into `folder`; the answer and its files.
+    """Calibrate one problem and write overlay, draws and `calibration.json` into `folder`; return result and files.
 
-    Where the data call for a second mode of work, it is chosen (`cosim.twin.scenario.modes`), and the scenario
-    that has it is calibrated with as many runs again; `say` is told. `report` writes one more file.
+    If the data require a second mode of work (`cosim.twin.scenario.modes`), it is chosen and passed to `say`, and the
+    scenario with it is calibrated with as many runs again. `report` writes one more file.
     """
     folder.mkdir(parents=True, exist_ok=True)
     states = [folder / "state.npz", folder / "state-modes.npz"]

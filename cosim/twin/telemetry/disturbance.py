@@ -1,15 +1,15 @@
-"""What else used this machine while a service was measured, from the counters of the kernel (Linux).
+"""Other use of this machine while a service was measured, from the counters of the kernel (Linux).
 
     watch = MachineWatch(port)
     ...
     found = watch.total(count=300, late=0.0002, alone=0.02)
     found.disturbed, str(found)
 
-A service that waits for a core takes longer, and nothing of that holds later. How long the threads of the
-processes that listen at `port` were runnable without a core is in `/proc/PID/task/TID/schedstat`. Threads
-that ended took their counters with them; then the CPU time of the processes is taken to have waited as any program
-did (`/proc/pressure/cpu`). Of either only the part counts that others made, by their share of the cores
-used. The sender's own lateness tells the rest.
+A service that waits for a core takes longer, and this does not hold later. `/proc/PID/task/TID/schedstat` gives how
+long the threads of the processes that listen at `port` were runnable without a core. Threads that ended took their
+counters with them; then the processes are assumed to have waited, for their CPU time, as any program did
+(`/proc/pressure/cpu`). Of either, only the part that others caused counts, by their share of the cores used. The
+sender's own lateness shows the rest.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Disturbance:
 
     @property
     def disturbed(self) -> bool:
-        """Whether what was measured meanwhile tells more of the machine than of the service."""
+        """Whether the measurement reflects the machine more than the service."""
         return self.severity > 1.0
 
     @property

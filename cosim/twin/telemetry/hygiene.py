@@ -1,10 +1,10 @@
-"""What is wrong with telemetry, found and told before anything is fitted to it.
+"""Find and report faults of telemetry before anything is fitted to it.
 
     observed, findings = examine(observed, parameters=len(space), loads={"power": utilisation})
 
-Nothing is repaired by guessing: a value that cannot be true is blanked (NaN, so positions stay as they
-are), a node that lies is left out by name, and every such act is a `Finding` for the report. What
-leaves nothing to fit is refused with a `ScenarioError` that holds every refusal.
+Nothing is repaired by guessing: an impossible value is blanked (NaN, so positions stay as they are), a node with wrong
+values is left out by name, and every such act is a `Finding` for the report. Data that leave nothing to fit are refused
+with a `ScenarioError` that holds every refusal.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _FITTED, _HELD_BACK = "fitted data: ", "data held back: "
 _MANY = 0.1  # of the values: so many may be another kind, and are never changed
 _FOLLOWS = 2.33  # deviations of a rank correlation of 0: what follows its load is above, but for 1 % by chance
 _APART = 0.2  # of the range, that no value lies in where there are two kinds
-_ALONG, _DRIFTS = 0.5, 0.03  # rank correlation with time beside the load; share of the median that is told
+_ALONG, _DRIFTS = 0.5, 0.03  # rank correlation with time beside the load; share of the median that is reported
 _PERCENT = 5.0  # from which on a load is no fraction
-_CHANCE = 1e-6  # expected runs by chance, below which a run is told
+_CHANCE = 1e-6  # expected runs by chance, below which a run is reported
 _ALONE = 1.5  # times as far from the median as all others: an outlier
 _OFTEN = 0.1  # share of the other values that are the same: no sensor that stood still
 _SIGNED = {"level", "gain", "angle", "length", "acceleration", "price"}  # dimensions whose values may be negative
@@ -45,7 +45,7 @@ _SIGNED = {"level", "gain", "angle", "length", "acceleration", "price"}  # dimen
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """From where on something is told, blanked or refused."""
+    """Thresholds for reporting, blanking and refusing."""
 
     least: int = 30  # values of a signal; with fewer there is a warning
     outlier: float = 8.0  # robust standard deviations from the median of the node
@@ -59,7 +59,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: told as a warning."""
+    """One fault, reported as a warning."""
 
     kind: Kind
     subject: str  # the signal, and the node if it is one node's
@@ -301,7 +301,7 @@ class _Examined:
         if self.signal.times is not None and not regular(self.signal.times[rows]):
             states |= {value for value in values[starts] if np.mean(np.isclose(rest, value)) > _OFTEN}
         run &= ~np.isin(values, list(states))
-        if load is not None:  # few rows tell enough where the load is another one in most of them
+        if load is not None:  # few rows suffice where the load is another one in most of them
             run &= runs(values, self.rules.stuck) | (len(np.unique(load[run])) > 0.5 * run.sum())
         if not run.any():
             return

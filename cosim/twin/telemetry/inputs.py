@@ -26,12 +26,12 @@ def examine_inputs(
     limits: tuple[float, float] | None = None,
     rules: Rules | None = None,
 ) -> tuple[Finding, ...]:
-    """What is odd about an input with a row per time, (rows,) or (rows, nodes).
+    """Findings about an input with a row per time, (rows,) or (rows, nodes).
 
-    `effect` is a measured series (rows,) with its name, which should follow the sum over nodes: when it
-    follows another row's, the two were not on one clock. Bursts are what loads do, so only outliers far
-    beyond are told, and none of a quantity with two bounds. `limits` replaces the bounds of `unit`.
-    Raises `ScenarioError` for values that are missing or impossible.
+    `effect` is a measured series (rows,) with its name, which should follow the sum over nodes: when it follows another
+    row's, the two were not on one clock. Loads are bursty, so only outliers far beyond are reported, and none of a
+    quantity with two bounds. `limits` replaces the bounds of `unit`. Raises `ScenarioError` for values that are missing
+    or impossible.
     """
     table = values[:, None] if values.ndim == 1 else values
     nodes = nodes or [f"{name} {k + 1}" for k in range(table.shape[1])]

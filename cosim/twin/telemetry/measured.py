@@ -77,7 +77,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns of a table say what; see `ObservedBlock`."""
+    """The columns of a table by meaning; see `ObservedBlock`."""
 
     value: str
     between: tuple[str, str] | None = None
@@ -203,7 +203,7 @@ def _failed(word: str) -> bool:
 
 
 def _numbered(table: Table, subject: str, findings: list[Finding]) -> None:
-    """What a column of numbers or names of tasks says: tasks that are there twice, and some that are not there."""
+    """Add findings from columns of numbers or names of tasks: tasks that appear twice, and missing ones."""
     for name, column in table.columns.items():
         if plain_name(name) not in _IDS or len(table) < 12:
             continue
@@ -263,7 +263,7 @@ def node_numbers(
 
 
 def _workloads(table: Table, how: Columns, workloads: Codes, at: str) -> NDArray[np.int64]:
-    """The numbers of the rows' workloads; -1 where several are possible and nothing says which."""
+    """The numbers of the rows' workloads; -1 where several are possible and none is named."""
     count, known = len(table), workloads.names
     if len(how.workloads) == 1 and "workload" not in table.columns:
         return np.full(count, workloads(list(how.workloads))[0], np.int64)
@@ -281,7 +281,7 @@ def _workloads(table: Table, how: Columns, workloads: Codes, at: str) -> NDArray
 def _once(
     rows: Rows, order: NDArray[np.int64], quantity: Quantity, subject: str, findings: list[Finding]
 ) -> NDArray[np.int64]:
-    """The rows without those that say the same once more: of series always, of tasks where most are double."""
+    """The rows without exact repetitions: of series always, of tasks where many are double."""
     keys = np.stack([rows.times[order], rows.nodes[order], rows.workloads[order], rows.values[order]], axis=1)
     if not len(order) or np.isnan(rows.times[order]).all():
         return order

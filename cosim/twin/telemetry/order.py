@@ -1,9 +1,9 @@
-"""How tasks follow one another in a queue: figures of when they were created and of how long they took.
+"""How tasks follow one another in a queue: figures of their creation times and of their durations.
 
-A distribution of responses does not say to which task each of them belongs. In a queue it matters: a task that
-finds others under way waits for them (D. V. Lindley, Proc. Cambridge Phil. Soc. 48, 1952), one that comes after a long
-gap does not, and those behind a slow one are slow too. Responses that were given to other tasks, or made longer after
-they were measured, leave their distribution as it may be, but not this.
+A distribution of responses does not show which task each of them belongs to. In a queue it matters: a task that finds
+others under way waits for them (D. V. Lindley, Proc. Cambridge Phil. Soc. 48, 1952), one that comes after a long gap
+does not, and those behind a slow one are slow too. Responses that were given to other tasks, or lengthened after they
+were measured, may leave the distribution unchanged, but not these figures.
 """
 
 from __future__ import annotations

@@ -30,9 +30,9 @@ def robust(values: Floats) -> tuple[float, float]:
 def far(values: Floats, threshold: float) -> Mask:
     """(m,) which values are `threshold` robust standard deviations from the median; missing ones are not.
 
-    Where most values are alike, as responses of a server that is seldom busy, the deviation of the middle says little
-    of the others: then no tenth of all values at either end is far. Values that are all positive may have a long tail,
-    as response times do: then the logarithm must be far off too, half as many deviations or `_LONG_TAIL`.
+    If most values are alike, such as responses of a server that is seldom busy, the deviation of the middle does not
+    describe the others: then no tenth of all values at either end is far. Values that are all positive may have a long
+    tail, as response times do: then the logarithm must be far off too, by half as many deviations or `_LONG_TAIL`.
     """
     kept = np.isfinite(values)
     if kept.sum() < _LEAST:

@@ -156,10 +156,10 @@ class Pairing:
         return len(self.measured.values) if self.paired else min(len(self.measured.values), MOST)
 
     def values(self, simulated: Rows, end: float) -> Floats:
-        """(count,) simulated values, from rows of all times up to `end` (s); NaN for what is not there.
+        """(count,) simulated values, from rows of all times up to `end` (s); NaN for missing values.
 
-        A distribution is told by its quantiles. In a pair the duration of a task that failed is the longest
-        measured one, and of a task that has not ended at `end` the time up to there, if that is longer.
+        A distribution is represented by its quantiles. In a pair, the duration of a task that failed is the longest
+        measured one. That of a task that has not ended at `end` is the time up to there, if that is longer.
         """
         if not self.paired:
             inside = self._quantity.within(simulated) & np.isfinite(simulated.values)

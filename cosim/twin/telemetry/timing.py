@@ -1,4 +1,4 @@
-"""What the times of rows say: whether they were sampled, where they stand still, where some are missing."""
+"""Checks of row times: whether rows were sampled, where times stand still, where rows are missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cosim.twin.problem import Floats
 
 Mask = NDArray[np.bool_]
-_STEPS = 20  # of a sampler, that tell how fast its clock goes
+_STEPS = 20  # steps of a sampler from which its clock rate can be estimated
 _SPEED = 0.002, 0.05  # by which clocks differ: below it is no matter, above it rows are sampled less often
 _OF_BATCHES = 0.05  # share of the steps that are much wider than the others, where rows come in batches
 _LOST = 0.05  # share of the rows

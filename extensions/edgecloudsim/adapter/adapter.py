@@ -53,8 +53,8 @@ _CODES = np.array([TASK_STATUS.index(STATUS[cause]) for cause in range(len(STATU
 class OffloadingAdapter:
     """One study of the offloading model, from its beginning to its end.
 
-    step(t) lets the model go on to t. A frame stamped t tells who is where at t, which tasks ended
-    since the last step, and the machines' mean use since then.
+    step(t) advances the model to t. A frame stamped t holds where each device is at t, which tasks
+    ended since the last step, and the machines' mean use since then.
     """
 
     def __init__(self, config: OffloadingConfig) -> None:

@@ -60,7 +60,7 @@ def _left_out(config: OffloadingConfig, context: Context) -> Iterator[Problem]:
 def chosen(study: Study) -> Choose | None:
     """What decides instead of the study's model; None for a policy of that model. Raises `SchedulerError`."""
     if ":" not in study.policy and study.policy not in (*POLICIES, *installed_names()):
-        return None  # the model says which ones it has
+        return None  # the model reports which ones it has
     found = scheduler(study.policy)
     if found.function is not None:
         return found.function

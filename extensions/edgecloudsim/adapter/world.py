@@ -34,7 +34,7 @@ class OffloadingWorld:
 
 
 class _Reader:
-    """Collects what is wrong, so that all of it is told at once."""
+    """Collects all mistakes, so that they are reported together."""
 
     def __init__(self, config: OffloadingConfig, scene: Scene, name: str) -> None:
         self.config, self.scene, self.name = config, scene, name

@@ -69,7 +69,7 @@ class Branch(Values):
         ]
 
     def finish(self) -> None:
-        """Report the children that nobody reads, and those given twice."""
+        """Report the children that are never read, and those given twice."""
         seen: set[str] = set()
         for child in self.element.children:
             if child.name not in self.known:

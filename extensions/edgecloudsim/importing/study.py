@@ -52,21 +52,21 @@ UNCOUNTED = ("wan", "man", "wifi_access_point", "cellular_base_station")
 
 
 class Asked(TypedDict, total=False):
-    """What is wanted of the files; what is left out or None is told from them."""
+    """What is requested of the files; values that are left out or None are inferred from them."""
 
     devices: int | None  # default: the first of the list
     scenario: str | None  # a word of the file, in any case and with dashes or underscores; default: the first
     policy: str | None  # likewise
-    model: Model | None  # default: told from the policies and keys
+    model: Model | None  # default: inferred from the policies and keys
     physics: Physics  # default: compatible
 
 
 def study_of(
     properties: Path, edge_devices: Path, applications: Path, **asked: Unpack[Asked]
 ) -> tuple[Study, tuple[Notice, ...]]:
-    """The parameters of one run, and what is to be said about the files.
+    """The parameters of one run, and notices about the files.
 
-    Of lists, the asked or the first one is taken. Raises `ScenarioError` with all mistakes in the files.
+    Of lists, the requested or the first entry is taken. Raises `ScenarioError` with all mistakes in the files.
     """
     found = survey(properties, edge_devices, applications, **asked)
     return found.study, found.notices
@@ -245,7 +245,7 @@ def _energy(settings: Settings, physics: Physics, edge_devices: Path) -> Energy:
 
 
 def _rest(settings: Settings) -> None:
-    """Report the keys that nobody asked for, and those given twice."""
+    """Report the keys that were never read, and those given twice."""
     for key, entry in settings.properties.items():
         if entry.earlier:
             text = f"is given again in line {entry.line}, which holds"

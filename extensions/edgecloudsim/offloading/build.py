@@ -77,7 +77,7 @@ def machines(study: Study) -> list[tuple[Vm, int, int, int, int]]:
 
 
 def lay_out(study: Study, seed: int, *, trace: bool, custom: bool, devices: bool = True) -> OffloadingState:
-    """The state at time 0 with everything that all models share; `devices` with a machine each if the study says so."""
+    """The state at time 0 with all that models share; with `devices`, each has a machine if the study defines one."""
     n = study.devices
     meta: Records = np.zeros(1, META)
     fixed = machines(study)

@@ -96,7 +96,7 @@ def local_transfer(s: Record, d: int, kb: float, up: bool, now: float) -> None:
 
 @jit
 def call(s: Record) -> None:
-    """Somebody submits a task or a sample is taken: quirk idle-power-per-call."""
+    """Count a submitted task or a sample: quirk idle-power-per-call."""
     if s.idle_power_per_call != 0:
         s.idle_calls += 1
 

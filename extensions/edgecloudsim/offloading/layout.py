@@ -159,7 +159,7 @@ META = record(
     ("load_interval", "f8"), ("location_interval", "f8"), ("access_interval", "f8"),
     ("loads_sampled", "i8"), ("locations_sampled", "i8"), ("access_sampled", "i8"),
     ("edge_leaves", "i8"), ("cloud_leaves", "i8"), ("place_leaves", "i8"),  # of the trees of `rooms`
-    ("per_app", "i8"),  # what the trees of applications tell: 0 nothing, 1 the least room, 2 how many fit
+    ("per_app", "i8"),  # what the trees of applications hold: 0 nothing, 1 the least room, 2 how many fit
     ("compares_places", "i8"),
     ("edge_load", "f8"), ("cloud_load", "f8"), ("mobile_load", "f8"),  # %, sums over the tier's machines
     ("edge_tasks", "i8"), ("cloud_tasks", "i8"), ("mobile_tasks", "i8"),  # executing now

@@ -3,7 +3,7 @@
 Three families: queues whose load follows the devices present (`app1`, `tutorial5`), measured
 throughput by the transfers under way (`app2`, `app3`, `app4`, `app6`), and the metropolitan network
 between edge places, a queue whose load is estimated from what came in the last five seconds (`app2`,
-`app4`). A negative or zero delay says that the link has no capacity left.
+`app4`). A negative or zero delay means that the link has no capacity left.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _FLOWS = {"app1": BASIC, "tutorial5": BASIC, "app2": RELAY, "app4": RELAY, "app3
 MAN_BPS = 1300.0 * 1024.0 * 1e3  # bit/s, of the measured studies, unless another rate is given
 _JOULE_PER_KB = 8000.0 * 1e-9  # of a nanojoule per bit
 
-# nJ/bit where a study says nothing, by the names of the UNICAL extension
+# nJ/bit where a study gives none, by the names of the UNICAL extension
 RADIO = {
     "wifi_device_transmission": 283.17,
     "wifi_device_reception": 137.01,

@@ -19,7 +19,7 @@ from cosim.extensions.edgecloudsim.offloading.rows import app, place, real, vm
 
 ROUNDING = 1e-9  # %, of sums of percents
 NONE = -1
-MOST, LEAST, SUM = 0, 1, 2  # what a node tells of those below it
+MOST, LEAST, SUM = 0, 1, 2  # what a node holds of those below it
 
 
 @jit

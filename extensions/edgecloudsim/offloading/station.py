@@ -1,20 +1,20 @@
 """Virtual machines: processors shared by their tasks, and admission by percent.
 
 A machine with c cores of m MIPS whose tasks ask for q cores gives each core that a task asks for
-min(m, c m / q) (CloudSim's time-shared cloudlet scheduler: Calheiros et al. 2011, doi
-10.1002/spe.995, section 4). All tasks progress alike, so one number, the virtual time (MI that every
-task since the start has got), tells when each is done: a task of w MI that comes at virtual time v
-leaves at v + w. A task that comes or goes costs O(log k).
+min(m, c m / q) (CloudSim's time-shared cloudlet scheduler: Calheiros et al. 2011, doi 10.1002/spe.995,
+section 4). All tasks progress alike, so one number, the virtual time (MI that every task since the start
+has got), determines when each is done: a task of w MI that comes at virtual time v leaves at v + w. A
+task that comes or goes costs O(log k).
 
-With the quirk `processing-tick` progress is looked at in steps, for all machines of a datacentre at
-once: not within 10 ms of the last look, and planned for not earlier than 20 ms after it. A task that
-comes between two looks gets credit for the time since the last one, and ends with less than 1 MI left.
-A look plans the next one for the tasks it sees; for a task that comes after it there is one more, at the
-time it would take alone, and if that falls within 10 ms of another look the task waits for any later one.
-Each machine is brought up to date only where its own tasks change, which gives the same numbers.
+With the quirk `processing-tick` progress is checked in steps, for all machines of a datacentre at once:
+not within 10 ms of the last look, and planned no earlier than 20 ms after it. A task that comes between
+two looks gets credit for the time since the last one, and ends with less than 1 MI left. A look plans the
+next one for the tasks that it sees. A task that comes after it adds one more, at the time it would take
+alone; if that falls within 10 ms of another look, the task waits for any later one. Each machine is
+brought up to date only where its own tasks change, which gives the same numbers.
 
-Apart from all that, each task takes some percent of the machine while it is executed, and a machine
-takes a task only while the percents sum up to 100 at most.
+Independently, each task takes some percent of the machine while it is executed, and a machine takes a
+task only while the percents sum up to 100 at most.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one run of the offloading model is told: places, applications, links, policy.
+"""The input of one run of the offloading model: places, applications, links, policy.
 
 Times are in s, sizes in B (as drawn: the peer's KB times 1000), rates in bit/s, work in MI (million
 instructions), speeds in MIPS per core, loads of virtual machines in percent.

@@ -35,12 +35,12 @@ from cosim.extensions.extcloudsim.datacentre.utilisation import Pattern, read
 from cosim.extensions.extcloudsim.predict import foresight
 
 MB = 1e6  # B
-RAM = 32 * 2.0**30  # B, of a node that does not say
+RAM = 32 * 2.0**30  # B, of a node without a value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DatacentreWorld:
-    """What the model is told at the start, and the slots and names behind its numbers."""
+    """The model's input at the start, and the slots and names behind its numbers."""
 
     hosts: Hosts
     kinds: Kinds

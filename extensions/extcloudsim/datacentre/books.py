@@ -39,7 +39,7 @@ class Sums:
     given: float = 0.0
     wanted: float = 0.0  # capacity x s
     done: float = 0.0
-    dropped: float = 0.0  # capacity x s that nobody will do any more
+    dropped: float = 0.0  # capacity x s that will never be done
     inter: int = 0  # migrations between places
     restarts: int = 0
     moved_mb: float = 0.0

@@ -87,7 +87,7 @@ def admit(model: Datacentres, new: Ints) -> None:
 
 
 def demand_of(model: Datacentres) -> Floats:
-    """(machines,) capacity wanted: as last seen, or what the predictor says."""
+    """(machines,) capacity wanted: as last seen, or as the predictor forecasts."""
     mips = model.machines.mips
     if model.settings.predictor is not None and model.seen:
         past = np.array(model.seen).T / mips[:, None]
@@ -205,7 +205,7 @@ def _by_function(model: Datacentres, state: DatacentreState, view: View, rules: 
 
 
 def _past_point(model: Datacentres, state: DatacentreState) -> Ints:
-    """The point at which the past is judged when over-load is told."""
+    """The point at which the past is judged to detect over-load."""
     if not model.quirk("efficient-point"):
         return govern.top(model.hosts, model.kinds)
     if model.settings.governor != "cost":

@@ -41,7 +41,7 @@ class View(NamedTuple):
     point: Ints  # (hosts,) operating point that load is judged at
     past_point: Ints  # (hosts,) operating point that the past is judged at
     up: Bools  # (hosts,)
-    flags: Bools  # (hosts,) over-loaded, when a function of the user's says so
+    flags: Bools  # (hosts,) over-loaded according to a function of the user's
     price: Floats  # (places,) currency/J of one more W
     cap: Floats  # (places,) W that a place may draw, inf where nothing limits it
     correlated: int  # 1: select by the correlation of loads instead of the score
@@ -59,8 +59,8 @@ class HostSums(NamedTuple):
     judged: Floats  # (hosts,) load as the detectors see it
     slowest: Floats  # (hosts,) load at the lowest operating point
     ram: Floats  # (hosts,) MB
-    past: Floats  # (hosts, HISTORY) by `history`, in shares; tells whether there is room
-    slowed: Floats  # (hosts, HISTORY) the same with the slow-downs of `past_point`; tells over-load
+    past: Floats  # (hosts, HISTORY) by `history`, in shares; decides whether there is room
+    slowed: Floats  # (hosts, HISTORY) the same with the slow-downs of `past_point`; decides over-load
     trial: Floats  # (HISTORY,) scratch
 
 

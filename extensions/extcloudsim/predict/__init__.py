@@ -1,10 +1,9 @@
-"""What virtual machines will need: predictors of their mean and peak utilisation over the next periods.
+"""Predictors of the mean and peak utilisation of virtual machines over the next periods.
 
-A `Predictor` is asked once per period with the utilisation of every VM so far and answers with the mean
-and the peak of each over the coming `HORIZON` periods, and with its remaining life where it can tell.
-`LastValue`, `LocalRegression` and `Oracle` need no training; `Network` runs trained weights in numpy:
-`Network.shipped("gru-attention")` or `"lstm"`. `cosim.extensions.extcloudsim.predict.train` makes such weights; it
-alone needs torch.
+A `Predictor` is asked once per period with the utilisation of every VM so far and returns the mean and the peak of
+each over the coming `HORIZON` periods, and its remaining life if it can predict it. `LastValue`, `LocalRegression`
+and `Oracle` need no training; `Network` runs trained weights in numpy: `Network.shipped("gru-attention")` or
+`"lstm"`. `cosim.extensions.extcloudsim.predict.train` makes such weights, and is the only part that needs torch.
 """
 
 from cosim.extensions.extcloudsim.predict.predictors import (

@@ -82,7 +82,7 @@ def load(source: Path | IO[bytes], name: str = "") -> tuple[str, dict[str, Array
 def save(path: Path, architecture: str, weights: Weights, probe: Mapping[str, Array]) -> None:
     """Write the weights in half precision; `path` ends in .npz.
 
-    `probe` is what the network that was trained says: `past`, `auxiliary` and its `output`.
+    `probe` is a sample of the trained network: `past`, `auxiliary` and its `output`.
     """
     halves = {key: np.asarray(weights[key], np.float16) for key in shapes(architecture)}
     stored = halves | {f"probe.{key}": value for key, value in probe.items()}

@@ -103,7 +103,7 @@ class Network:
 
 
 def auxiliary(history: NDArray[np.floating], aux: NDArray[np.floating] | None = None) -> NDArray[np.float32]:
-    """What a network is told besides the window: age (1 = 20 days) and largest value so far, (vms, 2).
+    """A network's input besides the window: age (1 = 20 days) and largest value so far, (vms, 2).
 
     The age is that of `aux` (s), else the number of periods seen, of 300 s.
     """

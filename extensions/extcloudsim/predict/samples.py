@@ -1,4 +1,4 @@
-"""What a predictor sees and what it should have said: windows of the past and figures of the future."""
+"""Inputs and targets of predictors: windows of the past and figures of the future."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Train the networks:
 `python -m cosim.extensions.extcloudsim.predict.train --planetlab DAY... --out FOLDER [--bitbrains DIR] [--surf DIR]`.
 
-Needs torch. PlanetLab days are trained on whole; of Bitbrains the first 20 days; of SURF LISA, which alone
-tells how long a VM will live, three tasks of four. The rest is left for judging. The same seed on the same
+Needs torch. Training uses whole PlanetLab days, the first 20 days of Bitbrains, and three of four tasks of SURF LISA,
+the only source that states how long a VM will live. The rest is left for evaluation. The same seed on the same
 machine gives the same weights.
 """
 
@@ -32,7 +32,7 @@ EVERY = 4  # of SURF tasks, the one that is left for judging
 
 
 def torch_module() -> Torch:
-    """torch, or a `SetupError` that says how to get it."""
+    """torch. Raises `SetupError`, which explains how to get it, if it is missing."""
     try:
         return importlib.import_module("torch")
     except ImportError:
@@ -131,7 +131,7 @@ def torch_names(architecture: str) -> dict[str, str]:
 
 
 def asked(architecture: str, weights: network.Weights, found: Samples) -> network.Array:
-    """What torch says with these weights, (n, 3)."""
+    """The output of torch with these weights, (n, 3)."""
     torch = torch_module()
     layers = modules(torch, architecture)
     own = {name: key for key, name in torch_names(architecture).items()}

@@ -16,11 +16,11 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """What a network is given and what it should say."""
+    """Inputs and targets of a network."""
 
     past: Array  # (n, window) 0..1
     auxiliary: Array  # (n, 2) age (1 = 20 days) and largest value so far
-    target: Array  # (n, 3) mean, peak and life (1 = 20 days); life is NaN where the source does not tell
+    target: Array  # (n, 3) mean, peak and life (1 = 20 days); life is NaN where the source does not state it
 
     def __len__(self) -> int:
         return len(self.past)
@@ -29,7 +29,7 @@ class Samples:
 def draw(traces: UtilisationTraces, count: int, seed: np.random.SeedSequence, *, lives: bool = False) -> Samples:
     """`count` moments of VMs at random, each equally likely among those with a past and a future.
 
-    `lives` says that a VM ends where its values end, rather than where the trace was cut.
+    With `lives`, a VM ends where its values end; otherwise this is where the trace was cut.
     """
     use = traces.utilisation
     known = ~np.isnan(use)

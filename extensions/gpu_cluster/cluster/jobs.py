@@ -85,7 +85,7 @@ class Jobs:
 
 
 def described(trainings: Sequence[traffic.Training], arrivals: Sequence[float], rate: float, per_server: int) -> Jobs:
-    """Jobs from what their owners say of them, on NICs of `rate` bit/s."""
+    """Jobs from their owners' descriptions, on NICs of `rate` bit/s."""
     order = np.argsort(np.asarray(arrivals, np.float64), kind="stable")
     chosen = [trainings[i] for i in order]
     network = [traffic.network_time(one, rate, per_server) for one in chosen]

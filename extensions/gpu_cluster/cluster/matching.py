@@ -4,7 +4,8 @@ A leaf has some ports on each switch, and a circuit takes one port of both of it
 That is a colouring of the multigraph of circuits by switches, each of which a leaf can use as often as
 it has ports there. Circuits are given switches one by one; where the ends have no switch in common,
 circuits in the way change between two switches along an alternating path (Kempe 1879, Vizing 1964).
-What finds no place is left out: a ring over an odd number of leaves with one port per switch, say.
+Circuits without a place are left out, for example in a ring over an odd number of leaves with one port
+per switch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which job comes next: all orders of a window, beams, baselines, or a policy that is asked.
 
-The line is cut into windows of W jobs (five by default). A policy `order(jobs, simulation)` says in
-which order the W first ones start. `in_windows` asks it once for each window; `with_queries` asks
-before each single start, as a scheduler of a running cluster does, and gives the same outcome.
+The line is cut into windows of W jobs (five by default). A policy `order(jobs, simulation)` returns
+the order in which the W first ones start. `in_windows` asks it once per window; `with_queries` asks
+before each single start, as a scheduler of a running cluster does, with the same outcome.
 """
 
 from __future__ import annotations

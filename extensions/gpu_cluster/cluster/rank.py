@@ -85,5 +85,5 @@ def _shipped() -> Ranker:
 
 
 def ranked(jobs: Sequence[int], simulation: Simulation) -> Sequence[int]:
-    """The order that the shipped ranker says is best."""
+    """The best order according to the shipped ranker."""
     return _shipped().order(jobs, simulation)

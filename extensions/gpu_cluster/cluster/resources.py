@@ -255,7 +255,7 @@ def said(error: ValidationError) -> list[tuple[Sequence[str | int], str]]:
 
 
 def _words(kind: str, message: str) -> str:
-    """What pydantic says, as this package says it."""
+    """The message of pydantic in this package's terms."""
     own = {"missing": "is missing", "extra_forbidden": "is no key here", "model_type": "must be a mapping"}
     return own.get(kind) or message.removeprefix("Value error, ").replace("Input should", "must", 1)
 

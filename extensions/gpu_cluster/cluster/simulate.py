@@ -110,7 +110,7 @@ class Simulation:
         self._adopt(_state(fabric, jobs, self.settings))
 
     def _adopt(self, made: l.State) -> None:
-        """Lay the present out in one piece of memory, and tell the grid where everything is."""
+        """Lay the present out in one piece of memory, and store all addresses in the grid."""
         size = sum(-(-getattr(made, name).nbytes // 64) * 64 for name in l.PRESENT)
         self.memory, placed, at = np.zeros(size, np.uint8), {}, 0
         for name in l.PRESENT:
@@ -152,7 +152,7 @@ class Simulation:
         return int(kernel.advance(self._call, float(until), log)) != kernel.ASK
 
     def decide(self, job: int) -> None:
-        """Say that waiting `job` is next in line. For simulations with `ask`."""
+        """Make waiting `job` the next in line. For simulations with `ask`."""
         state = int(self.state.job["state"][job])
         if state != l.WAITING:
             raise ValueError(f"job {job} is {l.STATES[state]}, not waiting")
@@ -238,7 +238,7 @@ class Simulation:
         return bool(kernel.start_at(self._call, int(job), len(ranks), -1 if circuits is None else len(circuits)))
 
     def waits(self, job: int) -> None:
-        """Say that the first job in line does not start before something has changed."""
+        """Hold `job`, the first in line, until something has changed."""
         self.state.job["decided"][job] = 1
         self.state.grid["stuck"] = job
 

@@ -50,7 +50,7 @@ def means(time: Floats, value: Floats, edges: Floats) -> Floats:
 def timeline(
     simulation: Simulation, period: float, delay: float = 0.0, until: float | None = None
 ) -> dict[str, Floats]:
-    """`interpolated` rows of a simulation, up to now unless `until` (s) says otherwise."""
+    """`interpolated` rows of a simulation, up to `until` (s), by default up to now."""
     return interpolated(events(simulation), period, delay, simulation.now if until is None else until)
 
 

@@ -1,7 +1,7 @@
 """Train the ranker: `python -m cosim.extensions.gpu_cluster.cluster.train [--windows 300] [--out weights.py]`.
 
-Windows come from the generator with seeds of their own. Of each, all orders are simulated; a pair of
-orders of one window says which is better, by how much decides its weight (at most 1).
+Windows come from the generator with seeds of their own. All orders of each are simulated. A pair of orders of
+one window is labelled by which is better; the difference decides its weight (at most 1).
 """
 
 from __future__ import annotations

@@ -264,5 +264,5 @@ def _one_of(entry: Fields, key: str, known: tuple[str, ...]) -> str:
 
 
 def _labels(entry: Fields, *keys: str) -> None:
-    """Fields that say nothing about times and costs."""
+    """Accept fields that do not affect times and costs."""
     entry.known |= set(keys)

@@ -58,9 +58,9 @@ class _Made:
 def read(file: Path, *, environment: int = 1, duration: str | None = None) -> Imported:
     """A scenario for the adapter `continuum` on the VMs of one document of `file`.
 
-    VMs are placed as their datacenter's policy says, the first datacenter with a host for them; what fits
-    nowhere is left out, as by CloudSim. A customer's cloudlets go to its VMs in turn, all at the start. One
-    instruction is one cycle. Raises `ScenarioError` with all mistakes in the file.
+    VMs are placed by their datacenter's policy, in the first datacenter with a host for them; a VM that
+    fits nowhere is left out, as by CloudSim. A customer's cloudlets go to its VMs in turn, all at the
+    start. One instruction is one cycle. Raises `ScenarioError` with all mistakes in the file.
     """
     findings = Findings()
     found = read_environment(file, environment, findings)
@@ -148,7 +148,7 @@ def _customer(customer: CustomerEntry, placing: Placing, made: _Made) -> None:
 
 
 def _doubts(cloudlet: CloudletEntry, vm: VmEntry) -> None:
-    """Tell where PEs do not come out even on VMs that give them to one cloudlet at a time."""
+    """Note where PEs do not come out even on VMs that give them to one cloudlet at a time."""
     if vm.scheduler != "SpaceShared":
         return
     names = "pes|cloudletsPesNumber"
@@ -209,7 +209,7 @@ def _workload(cloudlet: CloudletEntry, name: str, sources: list[str]) -> dict[st
 
 
 def _run(end: float, duration: str | None, findings: Findings) -> dict[str, object]:
-    """How long: until all cloudlets have ended for sure, or what is said."""
+    """The duration: as requested, or until all cloudlets have ended for sure."""
     if duration is None:
         step = max(1, math.ceil(end / 1000.0))
         return {"duration": f"{(math.ceil(end / step) + 1) * step} s", "step": f"{step} s", "seed": 1}

@@ -4,8 +4,8 @@
 
     imported = read(Path("topology.json"), work=["EEG=2 Mcycles"])
 
-A topology says nothing of the application. What its tasks carry and cost to compute is said to `read`,
-which tells of everything that it fills in.
+A topology does not describe the application. `read` takes what its tasks carry and cost to compute, and reports
+everything that it fills in.
 """
 
 from cosim.extensions.importers.ifogsim.scenario import read

@@ -1,4 +1,4 @@
-"""From a topology, and what is said of its application, to the text of a scenario."""
+"""From a topology and a description of its application to the text of a scenario."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def read(
 
     `work`, `inputs` and `outputs` are laws of what a tuple of a sensor costs to compute, and of what it and
     its answer carry: `2 Mcycles` for all types of sensor, `EEG=2 Mcycles` for one. One instruction is one
-    cycle. Gaps that are not constant are drawn with `seed` for the whole of `duration` and stand in a file
-    beside the scenario. Raises `ScenarioError` with all mistakes in the topology, or in what is said.
+    cycle. Gaps that are not constant are drawn with `seed` for the whole `duration` and are in a file
+    beside the scenario. Raises `ScenarioError` with all mistakes in the topology or in the arguments.
     """
     findings = Findings()
     topology = read_topology(file, findings)
@@ -105,7 +105,7 @@ class _Said:
     name: str
     by_type: dict[str, str]
     others: str
-    default: bool  # nobody has said what `others` is
+    default: bool  # `others` is not given
 
     @classmethod
     def of(
@@ -131,7 +131,7 @@ class _Said:
         return cls(name, by_type, others or default, not others)
 
     def tell(self, file: Path, types: list[str], findings: Findings) -> None:
-        """Tell for which types the default is taken."""
+        """Note the types for which the default is taken."""
         left = [kind for kind in types if kind not in self.by_type]
         if self.default and left:
             text = f"of {', '.join(left)} is not in a topology; {self.others} is taken, say it with --{self.name}"
@@ -247,7 +247,7 @@ def _write(rows: list[tuple[float, str]], path: Path) -> None:
 
 
 def _remarks(file: Path, topology: FogTopology, findings: Findings) -> None:
-    """Tell what counts otherwise here, or not at all."""
+    """Note what counts differently here, or not at all."""
 
     def note(key: str, text: str) -> None:
         findings.tell("note", file, None, key, text)

@@ -168,10 +168,10 @@ def fill(
     told: Callable[[int, int, Row], None] | None = None, limits: Limits | None = None,
     ended: Callable[[Ended], None] | None = None,
 ) -> list[Row]:  # fmt: skip
-    """Run what `folder` does not hold yet, write each result as it comes, and return those that were asked for.
+    """Run what `folder` does not hold yet, write each result as it comes, and return the requested results.
 
-    With `limits` entries of others run in processes of their own. One that takes longer is ended, `ended` is told of
-    it, and nothing of that entry is run any more or returned.
+    With `limits` entries of others run in processes of their own. One that takes longer is ended and reported to
+    `ended`; nothing of that entry is run any more or returned.
     """
     folder.mkdir(parents=True, exist_ok=True)
     have = {(row.entry, row.digest, row.suite, row.world, row.seed): row for row in read(folder)}
@@ -253,10 +253,10 @@ def score(row: Row, base: Row) -> float:
 def compared(rows: Sequence[Row], entries: Sequence[Entry]) -> dict[str, Any]:
     """The table as data: per world, figures and scores with 95 % intervals, and paired differences to the best.
 
-    A score is the geometric mean of energy and response against `least-loaded`; `sum` the arithmetic one. An
-    entry is `with_best` when the interval of its paired difference to the best reaches 0; one seed has no intervals
-    (NaN), and only what is no worse than the best is with it. Without `least-loaded` among the rows the first entry is
-    what others are held against.
+    A score is the geometric mean of energy and response against `least-loaded`; `sum` the arithmetic one. An entry is
+    `with_best` when the interval of its paired difference to the best reaches 0; one seed has no intervals (NaN), and
+    only what is no worse than the best is with it. Without `least-loaded` among the rows, the others are compared with
+    the first entry.
     """
     names = [one.name for one in entries]
     reference = REFERENCE if REFERENCE in names else names[0]

@@ -1,4 +1,4 @@
-"""Worlds to learn from, and what the interval model says of many decisions in each.
+"""Worlds to learn from, and the interval model's results of many decisions in each.
 
 Fleets, loads and rules are drawn by a seed. None of them is one of the worlds of `suite`.
 """
@@ -33,7 +33,7 @@ Ints = NDArray[np.int64]
 
 
 class Tried(NamedTuple):
-    """What the model says of K decisions in one state."""
+    """The model's results of K decisions in one state."""
 
     features: Features
     hosts: Ints  # (K, T) the host of each task
@@ -106,7 +106,7 @@ def candidates(state: State, rng: np.random.Generator, count: int) -> Ints:
 
 
 def tried(state: State, scale: Scale, rows: Ints, figures: Records, pick: int) -> Tried | None:
-    """What `branch` said of decisions (K, T), of which `pick` is carried out; None if too few can be compared."""
+    """The results of `branch` for decisions (K, T), of which `pick` is carried out; None if too few can be compared."""
     good = (figures["refused"] == 0.0) & (figures["waiting"] == figures["waiting"].min())
     good[pick] = True
     whole = np.array([full(state, row) for row in rows])

@@ -1,4 +1,4 @@
-"""Networks over hosts, tasks and decisions, as plain arrays: forward in numpy or torch, backward by hand in numpy.
+"""Networks over hosts, tasks and decisions, as plain arrays: forward in numpy or torch, backward written out in numpy.
 
 A decision is D (..., T, H), a row per task, each row a distribution over hosts. Weights are shared by all
 hosts and all tasks, so one set serves any number of them. `lib` is numpy or torch: training differentiates the very

@@ -1,8 +1,8 @@
 """Schedulers of the catalogue that go on learning from a model while they decide: line 8 of SimTune's Algorithm 1.
 
-The model stands for the system: it is in the system's state, under parameters that somebody fits while the system
-runs. A scheduler sees hosts and tasks as the model has them, and learns from what the model says of decisions that are
-not carried out (`branch`). Learning needs torch (extra `learn`).
+The model stands for the system: it is in the system's state, under parameters that are fitted while the system runs. A
+scheduler sees hosts and tasks as the model has them, and learns from the model's results of decisions that are not
+carried out (`branch`). Learning needs torch (extra `learn`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Tuning:
         return found
 
     def learn(self, twin: Interval, answers: Callable[[NDArray[np.int64]], Records] | None = None) -> None:
-        """Take in what is said of other decisions in the model's state: by `answers`, without any by its `branch`.
+        """Learn from the results of other decisions in the model's state: those of `answers`, else of its `branch`.
 
         Nothing of the model changes.
         """
@@ -99,7 +99,7 @@ class _BySurrogate(Tuning):
 
 
 class _ByTrial(Tuning):
-    """DQN and A3C: the waiting tasks are placed several times, and the model says what each placement is worth."""
+    """DQN and A3C: the waiting tasks are placed several times, and the model values each placement."""
 
     def _learn(self, state: State) -> None:
         if not (state.tasks["host"] < 0.0).any():

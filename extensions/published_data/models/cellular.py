@@ -20,7 +20,7 @@ class Samples:
     """Seconds of a phone with a download under way."""
 
     mode: Integers  # (rows,)
-    snr: Floats  # (rows,) dB, NaN where the phone tells none
+    snr: Floats  # (rows,) dB, NaN where the phone reports none
     rsrp: Floats  # (rows,) dBm
     speed: Floats  # (rows,) km/h
 
@@ -60,8 +60,8 @@ def throughput_space() -> Space:
 def throughput(values: Floats, samples: Samples) -> Floats:
     """(n, rows) Mbit/s for `values` (n, 9) as `throughput_space` has them.
 
-    The SNR that counts is the phone's, joined by that of the level over a floor (noise powers add). The 5G
-    carrier comes on top of LTE's, whose SNR the phone tells. Moving costs both a share.
+    The SNR combines the phone's with that of the level over a floor (noise powers add). The 5G carrier
+    comes on top of LTE's, whose SNR the phone reports. Movement reduces both by a share.
     """
     slow, lte_width, lte_loss, lte_most, nr_width, nr_loss, nr_most, half, floor = (
         values[:, k, None] for k in range(9)
@@ -105,7 +105,7 @@ class CellShares:
     def factors(self, told: Floats) -> Floats:
         """(n, cells + 1) factors by `names`, the last for other cells; `told` (n, rows): the model's roots."""
         blocks, cells = len(self._first), len(self._cells)
-        if blocks == cells:  # nothing tells what is chance
+        if blocks == cells:  # chance cannot be estimated
             return np.ones((len(told), cells + 1))
         told = told[:, self._order]
         weight = np.maximum(np.add.reduceat(told**2, self._first, axis=1), 1e-9)

@@ -3,7 +3,7 @@
 The terminal voltage is U = E(charge) - V1 - R0 I with the open-circuit curve and the current of
 `cosim.physics.vehicles.battery`. V1 is the voltage of one resistor beside a capacitor in series (Thevenin model;
 Plett, "Battery Management Systems", vol. 1, chapter 2): dV1/dt = (R1 I - V1) / tau. Both resistances
-grow as the cell empties. Where the sag of a flight's first seconds is known, it tells their size. Brushed
+grow as the cell empties. Where the sag of a flight's first seconds is known, it determines their size. Brushed
 motors at full duty draw what their resistance allows, however much power hover would take.
 """
 
@@ -69,7 +69,7 @@ def _fly(
     for v in range(len(values)):
         power, motors, ratio, tau, growth, knee = values[v, :6]
         for flight in range(len(rest)):
-            charge = 1.0  # the rest voltage tells it, on the same curve
+            charge = 1.0  # the rest voltage determines it, on the same curve
             low, high = 0.0, 1.0
             for _ in range(40):
                 charge = 0.5 * (low + high)
@@ -82,7 +82,7 @@ def _fly(
             if math.isnan(at_once):
                 at_once = values[v, 6]
             else:
-                # U = E - sag tells the current by hover or by full duty, and both tell the resistance
+                # U = E - sag gives the current by hover or by full duty, and both give the resistance
                 left = max(emf - at_once, 0.3)
                 amperes = min(power / left, left / motors)
                 full = amperes * (1.0 + ratio * (1.0 - math.exp(-seen / tau))) * (1.0 + growth * (1.0 - charge))

@@ -5,9 +5,9 @@
 
 CoRaiS (Hu et al. 2024) fits such functions from the history of every edge, as lines in its experiments. Here
 the shape is chosen by cross-validation among a constant, a line, a broken line and a monotone one. Runs
-scatter in proportion to what they take, or by the same seconds everywhere; cross-validation says which.
-Intervals are conformal (Vovk et al. 2005; Romano et al. 2019): quantiles of the residuals of runs
-that the function has not seen, so that they hold whatever law the residuals have.
+scatter in proportion to their duration, or by the same seconds everywhere; cross-validation decides which.
+Intervals are conformal (Vovk et al. 2005; Romano et al. 2019): quantiles of the residuals of runs that the
+function has not seen, so that they hold whatever law the residuals have.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _checked(sizes: ArrayLike, seconds: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _possible(x: Floats, shapes: Sequence[Shape]) -> list[Shape]:
-    """The shapes that so many runs of so many sizes can tell apart; a line with few runs, as CoRaiS has it."""
+    """The shapes that so many runs of so many sizes can distinguish; a line for few runs, as in CoRaiS."""
     different = len(np.unique(x))
     if different == 1:
         return ["constant"]
@@ -254,7 +254,7 @@ _SHAPES: Mapping[Shape, Callable[[Floats, Floats], tuple[Floats, Floats]]] = {
 
 
 def _left_out(shape: Shape, x: Floats, y: Floats, fold: NDArray[np.int64]) -> Floats:
-    """(n,) s that the shape, fitted without a run's fold, says for the run."""
+    """(n,) s that the shape predicts for each run, fitted without the run's fold."""
     guess = np.empty(len(x))
     for part in range(int(fold.max()) + 1):
         out = fold == part

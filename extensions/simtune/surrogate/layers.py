@@ -27,7 +27,7 @@ class Sizes:
 
 
 def torch_module() -> Torch:
-    """torch on one thread, so that sums have one order; a `SetupError` says how to get it."""
+    """torch on one thread, so that sums have one order. Raises `SetupError`, which explains how to get it."""
     try:
         torch = importlib.import_module("torch")
     except ImportError:
@@ -66,7 +66,7 @@ def modules(architecture: Architecture, workload: int, hosts: int, parameters: i
 
 
 def positions(torch: Torch, steps: int, width: int) -> Torch:
-    """(steps, width) sines and cosines that tell the steps of a series apart (Vaswani et al. 2017)."""
+    """(steps, width) sines and cosines that distinguish the steps of a series (Vaswani et al. 2017)."""
     at = torch.arange(steps)[:, None] / 10_000.0 ** (2.0 * torch.arange(width // 2)[None] / width)
     return torch.cat([torch.sin(at), torch.cos(at)], dim=1)
 

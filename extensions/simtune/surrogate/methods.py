@@ -60,7 +60,7 @@ class Tuned:
     method: str
     unit: Floats  # (d,)
     values: Floats  # (d,) in the units of the parameters
-    gap: float  # reality gap of the fit part as its simulator tells it; w/o HiFi as the surrogate does
+    gap: float  # reality gap of the fit part by its simulator; w/o HiFi by the surrogate
     runs: int
     cpu_seconds: float
     r2: float  # of the surrogate's test rows, after the last training; NaN without surrogate

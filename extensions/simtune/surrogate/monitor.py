@@ -30,8 +30,8 @@ QOS = ("energy", "response")
 class Row(NamedTuple):
     """One interval: a row of the trace {(W, G, Q)}."""
 
-    # (T, 2 H) per host MIPS demanded and memory used, shares of what the fleet is said to have; the last
-    # step is after the decision.
+    # (T, 2 H) per host MIPS demanded and memory used, as shares of the fleet's stated size; the last step is after
+    # the decision.
     workload: Floats
     hosts: Floats  # (H, 4) MIPS, memory and latency over the fleet's largest; utilisation
     qos: Floats  # (2,) energy over that of full load; response r as r / (r + 4 intervals)
@@ -118,7 +118,7 @@ class Testbed:
         return np.asarray(np.minimum(np.concatenate([demand, memory]), 3.0), np.float64)
 
     def graph(self, view: IntervalView) -> Floats:
-        """(H, 4) G: what the fleet is said to be, before the parameters are applied, and its utilisation."""
+        """(H, 4) G: the stated fleet, before the parameters are applied, and its utilisation."""
         return np.concatenate([self._known, view.utilisation[:, None]], axis=1)
 
     def enact(self, decisions: Decisions) -> Row:

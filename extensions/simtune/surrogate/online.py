@@ -45,12 +45,12 @@ _NEAR = (0.2, 0.2, 0.1, 0.1, 0.05, 0.05, 0.02, 0.02)  # steps in the unit cube t
 
 @dataclass(frozen=True, slots=True)
 class Online:
-    """How the loop goes.
+    """Options of the loop.
 
-    `generator` makes the data of line 7: the surrogate as in the paper, or the simulator itself (the
-    paper's "w/o LoFi"); `agree` says whose answers line 6 brings near the measured ones; `offline` says what the
-    scheduler learned first: data of the simulator, or of the surrogate ("w/o HiFi"). `tune` off keeps the parameters
-    ("human set"). A `TunedScheduler` learns first in `beforehand` intervals of the simulator at the start parameters.
+    `generator` makes the data of line 7: the surrogate as in the paper, or the simulator itself (the paper's "w/o
+    LoFi"). `agree` is the model whose answers line 6 brings near the measured ones. `offline` is the source of the
+    scheduler's first data: the simulator, or the surrogate ("w/o HiFi"). `tune` off keeps the parameters ("human
+    set"). A `TunedScheduler` learns first in `beforehand` intervals of the simulator at the start parameters.
     """
 
     intervals: int = 40
@@ -74,7 +74,7 @@ class TunedScheduler(Protocol):
         """(k, 2) decisions, slot and host."""
 
     def learn(self, twin: Interval, answers: Answers | None = None) -> None:
-        """Lines 7 and 8, from what is said of other decisions: by `answers`, without any by `twin.branch`."""
+        """Lines 7 and 8, from the results of other decisions: those of `answers`, else of `twin.branch`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +83,7 @@ class History:
 
     measured: Floats  # (n, 2) normalised QoS
     values: Floats  # (n, d) parameters after the interval
-    window_gap: Floats  # (n,) of the parameters that line 6 found, over its window, as told by whom it asks
+    window_gap: Floats  # (n,) of the parameters that line 6 found, over its window, by the model that it uses
     simulator_gap: Floats  # (n,) of the simulator one interval ahead, under the parameters before the interval
     start_gap: Floats  # (n,) the same under the parameters of the beginning
     seconds: Floats  # (n, 3) of CPU: the decision, the parameters (line 6), and what the scheduler learns

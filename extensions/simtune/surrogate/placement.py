@@ -1,8 +1,8 @@
 """A learned scheduler of fixed size for any fleet: the g of Algorithm 1.
 
-It tells the QoS objective of a decision from a few features of the load after it, and places containers one
-after the other where the objective is told to be least. It learns by recursive least squares with forgetting
-(L. Ljung, System Identification, 1999, section 11.2), so that old data fade as new ones come.
+It predicts the QoS objective of a decision from a few features of the load after it, and places containers
+one after the other where the predicted objective is least. It learns by recursive least squares with
+forgetting (L. Ljung, System Identification, 1999, section 11.2), so that old data fade as new ones come.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
 
     imported = read([Path("node-1.yaml"), Path("cluster.yaml"), Path("app.yaml")])
 
-The descriptors say what nodes are, not what their links and tasks measure, so `read` fills in
-nominal figures and says so in a notice each. It is as tolerant as the files are various: keys count
-in any spelling (`continuum_layer`, `continuumLayer`, `Continuum-Layer`), user files and validated
-copies are both taken, and a field that makes no sense costs a notice, not the import.
+The descriptors state what nodes are, but give no figures of their links and tasks. So `read` fills in nominal figures
+and reports each in a notice. It is tolerant because the files vary: keys match in any spelling (`continuum_layer`,
+`continuumLayer`, `Continuum-Layer`), user files and validated copies are both accepted, and an invalid field causes a
+notice instead of failing the import.
 """
 
 from __future__ import annotations

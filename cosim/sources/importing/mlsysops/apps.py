@@ -99,7 +99,7 @@ def _component(
 
 
 def _platform(container: Body, notices: list[Notice]) -> tuple[float, float, float, bool]:
-    """Cores that a container asks for, at how many Hz, B of memory (0: not said), and whether it asks for a GPU."""
+    """Cores that a container requests, their Hz, B of memory (0: not stated), and whether it requests a GPU."""
     required = container.body("platform_requirements", "resources")
     cpu = required.body("cpu")
     asked = cpu.get("requests") or cpu.get("limits")
@@ -126,7 +126,7 @@ def _platform(container: Body, notices: list[Notice]) -> tuple[float, float, flo
 
 
 def _memory(required: Body, notices: list[Notice]) -> float:
-    """B that are requested, else the limit; 0 where none are said. A bare number is B, as in Kubernetes."""
+    """B of memory requested, else the limit; 0 if neither is stated. A bare number is B, as in Kubernetes."""
     own = required.get("memory")
     said: Value | None = own
     if own is None or own.text() is None:

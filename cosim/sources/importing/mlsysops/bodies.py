@@ -121,14 +121,14 @@ class Body:
         return bool(self._fields)
 
     def ignore(self, *names: str, why: str = "has no counterpart in a scenario") -> None:
-        """Take notice of fields of the schema that a scenario cannot say."""
+        """Add notices about fields of the schema that a scenario cannot express."""
         for name in names:
             value = self.get(name)
             if value is not None and (value.text() is not None or not isinstance(value.node, ScalarNode)):
                 self._notices.append(value.note("ignored", why))
 
     def leftover(self, *, besides: frozenset[str] = frozenset()) -> None:
-        """Notices about the fields that nobody asked for."""
+        """Add notices about the fields that were not read."""
         for folded, (_, value) in self._fields.items():
             if folded not in self._asked and folded not in besides:
                 self._notices.append(value.note("ignored", "is not in the schema of MLSysOps"))
@@ -232,5 +232,5 @@ def _named(kind: Kind, body: Body, name: Value | None) -> Descriptor:
 
 
 def leftovers(descriptor: Descriptor) -> None:
-    """Notices about the fields of a descriptor that nobody asked for."""
+    """Add notices about the fields of a descriptor that were not read."""
     descriptor.body.leftover(besides=frozenset(_FRAME))

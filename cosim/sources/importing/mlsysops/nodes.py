@@ -15,7 +15,7 @@ LAYERS = ("cloud", "edge_infrastructure", "edge", "far_edge")
 _MOST_CORES = 100_000
 _MHZ_FROM = 100.0  # no processor has 100 GHz, and none that runs this has 100 Hz to 100 MHz
 _HZ_FROM = 1e6  # nor 1 THz
-GPU_SPEED = 1e12  # FLOP/s; nominal, and a notice says so
+GPU_SPEED = 1e12  # FLOP/s; nominal, reported in a notice
 _FASTEST = 10e9  # Hz; faster ones are taken as they are, with a notice
 
 
@@ -28,7 +28,7 @@ class Interface:
     source: str
 
 
-# What a scenario needs and descriptors do not say; each use is a notice
+# Values that a scenario needs and descriptors do not state; each use adds a notice
 INTERFACES = {
     "ethernet": Interface("1 Gbit/s", "200 us", "gigabit Ethernet"),
     "wifi": Interface("100 Mbit/s", "3 ms", "IEEE 802.11n in use, not its nominal rate"),
@@ -54,7 +54,7 @@ class NodeInfo:
     interface: str = _UNKNOWN
     clock: float = 1e9  # Hz
     framerate: float = 0.0  # Hz, of its camera
-    memory: float = 0.0  # B, 0: not said, so without a limit
+    memory: float = 0.0  # B, 0: not stated, so without a limit
     gpus: int = 0
 
 
@@ -198,7 +198,7 @@ def _hardware(body: Body, node: NodeInfo, notices: list[Notice]) -> None:
 
 
 def _gpus(value: Value | None, node: NodeInfo, notices: list[Notice]) -> None:
-    """Its GPUs, one for each entry that does not say how many `instances` there are."""
+    """Count the node's GPUs; an entry without `instances` counts as one."""
     for item in value.items() if value else ():
         body = Body(item, notices)
         instances = body.get("instances")
@@ -251,7 +251,7 @@ SIZES = {
 
 
 def _bytes(value: Value | None, notices: list[Notice]) -> float | None:
-    """A size; a bare number is GB, as the schema says."""
+    """A size; a bare number is GB, as defined by the schema."""
     if value is None or (value.text() is None and not list(value.items())):
         return None
     number = value.number()

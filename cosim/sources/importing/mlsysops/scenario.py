@@ -9,9 +9,9 @@ from cosim.sources.importing.mlsysops.apps import INPUT, OUTPUT, Component, read
 from cosim.sources.importing.mlsysops.bodies import Descriptor
 from cosim.sources.importing.mlsysops.nodes import GPU_SPEED, INTERFACES, Inventory, NodeInfo
 
-_WAN = {"rate": "100 Mbit/s", "delay": "20 ms"}  # between clusters; nominal, and a notice says so
+_WAN = {"rate": "100 Mbit/s", "delay": "20 ms"}  # between clusters; nominal, reported in a notice
 _CLIENT = "client"
-GPU_SHARE = 0.5  # of a GPU that a component asks for and keeps busy; nominal, and a notice says so
+GPU_SHARE = 0.5  # of a GPU that a component asks for and keeps busy; nominal, reported in a notice
 
 
 def scenario(inventory: Inventory, descriptors: list[Descriptor], notices: list[Notice]) -> Imported:

@@ -33,7 +33,7 @@ class Request(NamedTuple):
     upload: float
     download: float
     length: float
-    features: NDArray[np.float64]  # (OPTIONS, FEATURES) what `observed` says of each option
+    features: NDArray[np.float64]  # (OPTIONS, FEATURES) features of each option, from `observed`
 
 
 # Answers 0 for an edge machine, 1 for the cloud over the road side, 2 for the cloud over the cellular network.

@@ -1,4 +1,4 @@
-"""How a vehicle's task finds its way: to the edge, to the cloud by the road side or by cellular network.
+"""Routes of a vehicle's task: to the edge, or to the cloud by the road side or by cellular network.
 
 Five policies, all for the three options EDGE, ROADSIDE, CELLULAR:
 
@@ -10,9 +10,8 @@ Five policies, all for the three options EDGE, ROADSIDE, CELLULAR:
   i was tried, x the normalised length and t the rounds.
 - game-theory: each vehicle's share for the cloud grows with what the edge would take longer, and
   shrinks with the load that the other vehicles' shares put there.
-- ai-based: per option one small network says whether the task will succeed and another how long it
-  will take; the soonest of those
-  that will succeed is taken, the likeliest to succeed if none will
+- ai-based: per option one small network predicts whether the task will succeed, and another how long it
+  will take; the soonest of those that will succeed is taken, the likeliest to succeed if none will
   (`cosim.extensions.edgecloudsim.offloading.vehicular.learned`).
 
 `cosim.extensions.edgecloudsim.offloading.vehicular.observed` keeps what they learn from.

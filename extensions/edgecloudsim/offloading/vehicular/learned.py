@@ -41,7 +41,7 @@ def load(file: Path = FILE) -> NDArray[np.float64]:
 
 @jit
 def answer(s: Record, option: int, which: int) -> float:
-    """What one of the option's networks says about the features in `s.features`."""
+    """The output of one of the option's networks for the features in `s.features`."""
     base = option * _OF_OPTION
     at = base + 2 * INPUTS + which * _OF_ANSWER
     total = real(s.weights, at + _OF_ANSWER - 1).v

@@ -52,7 +52,7 @@ def _no_more(s: Record) -> bool:
 
 @part
 def schedule(s: Record) -> bool:
-    """Start what fits, in line; False: a policy is to say first which job is next, or the goal is reached."""
+    """Start the jobs that fit, in line; False: a policy must first choose the next job, or the goal is reached."""
     while s.first >= 0 and not _no_more(s):
         j = s.first
         if s.ask and not r.job(s.job, j).decided:
@@ -135,7 +135,7 @@ def _run(s: Record, until: float, log: bool) -> int:
 
 @entry()
 def decide(meta: Records, j: int) -> None:
-    """Say that waiting job j is the next one."""
+    """Make waiting job j the next one."""
     line.front(meta[0], j)
 
 

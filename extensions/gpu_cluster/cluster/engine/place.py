@@ -48,7 +48,7 @@ def single(s: Record, n: int) -> int:
 
 @part
 def survey(s: Record) -> None:
-    """List the leaves with room, ascending, in OPEN; `open` says how many: in a busy cluster few of them."""
+    """List the leaves with room, ascending, in OPEN, and their number in `open`: in a busy cluster few."""
     listed, count = r.line(s, l.OPEN), 0
     for k in range(s.leaves):
         if _eligible(s, k) > 0:
@@ -429,7 +429,7 @@ def _own(s: Record, j: int, gpu: int) -> None:
 
 @part
 def _use(s: Record, x: int, count: int, mask: int) -> None:
-    """So many GPUs of server x more are used; `mask` says which are free."""
+    """Mark `count` more GPUs of server x as used; `mask` is the set of free ones."""
     server = r.server(s.server, x)
     if server.used == 0:
         s.active += 1

@@ -2,7 +2,7 @@
 
 Circuits of one job are chosen so that each uses a free port of both leaves on one switch. That is a
 colouring of the multigraph of its leaves by switches; it is searched exactly up to a bound on the
-steps, standing circuits that nobody holds first, then the switch with the most free ports.
+steps, standing circuits that no job holds first, then the switch with the most free ports.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ def realise(s: Record, m: int, count: int, scale: float) -> int:
 
 @part
 def _standing(s: Record, u: int) -> None:
-    """Per switch in STANDING: circuits between the ends of circuit u that stand and that nobody holds or is to get."""
+    """Per switch in STANDING: standing circuits between the ends of circuit u that no job holds or is to get."""
     a, b = r.cell(s, l.UNIT_A, u).v, r.cell(s, l.UNIT_B, u).v
     standing, ports = r.line(s, l.STANDING), s.port
     for x in range(s.switches):
@@ -374,7 +374,7 @@ def connect(s: Record, j: int, units: int) -> float:
 def given(s: Record, j: int, m: int, units: int) -> int:
     """Circuits that a policy gives to job j, as ports in UNIT_A and UNIT_B; -1: two leaves that talk have none.
 
-    `pieces` says how many times longer the step's communication takes with them.
+    `pieces` is the factor by which the step's communication takes longer with them.
     """
     count = edges(s, j, m)
     s.pieces = 1.0

@@ -63,7 +63,7 @@ def pace(s: Record, j: int, factor: float) -> None:
 
 @part
 def fit(s: Record, j: int) -> int:
-    """Leaves of the allocation that job j would get now, 0: it does not fit; `wired` says how many circuits."""
+    """Leaves of the allocation that job j would get now, 0: it does not fit; `wired` is the number of circuits."""
     s.wired, s.until = l.NONE, s.now + r.job(s.job, j).left
     m = place.exhaustive(s, j) if s.placement == l.EXHAUSTIVE else place.candidate(s, r.job(s.job, j).n, s.placement)
     if m > 0 and s.wired < 0:

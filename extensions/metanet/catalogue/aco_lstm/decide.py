@@ -15,7 +15,8 @@ class AntsLstm(Ants):
     """LSTM + ACO of MetaNet's comparison: as `aco`, with a network's forecast of the demands.
 
     One network of ten LSTM units (Hochreiter and Schmidhuber 1997) serves all containers: it sees the last demands of
-    one and says the next. On series that it was not trained on it errs less than ARIMA and than the last value.
+    one and predicts the next. On series that it was not trained on, its error is smaller than that of ARIMA and of
+    the last value.
     """
 
     def __init__(self) -> None:

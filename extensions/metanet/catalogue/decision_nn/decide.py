@@ -1,4 +1,4 @@
-"""Decision-NN: a network that says the decision."""
+"""Decision-NN: a network whose output is the decision."""
 
 from __future__ import annotations
 

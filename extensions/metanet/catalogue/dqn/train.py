@@ -21,7 +21,7 @@ TARGET = 100  # updates between two copies of the weights into the target networ
 
 
 def error(held: dict[str, Any], target: dict[str, Any], batch: Sequence[tuple[Step, Step | None]]) -> Any:  # noqa: ANN401
-    """The loss of action values against rewards and what the target network says of the steps that follow."""
+    """The loss of action values against rewards and the target network's values of the following steps."""
     torch = library()
 
     x = torch.from_numpy(np.stack([one.inputs[one.host] for one, _ in batch]))

@@ -14,13 +14,13 @@ from cosim.schedulers.state import Floats, decides
 
 @decides("interval")
 class MetaNet(Chooser):
-    """Chooses the policy of each interval by a network that predicts what each would cost.
+    """Chooses the policy of each interval by a network that predicts the cost of each.
 
     After Tuli, Casale, Jennings (MetaNet, IEEE TPDS 2023). Three layers of 64, ReLU, a sigmoid per policy (the paper
-    says one scalar, but needs one per policy). The answer is scaled back by the greatest cost of each policy before
-    they are compared; after each interval one gradient step on the policy that ran. Against the published code,
-    which compares the scaled answers, sees the CPU use of a fixed number of hosts only, and is not tuned while it
-    runs.
+    states one scalar, but needs one per policy). The outputs are scaled back by the greatest cost of each policy
+    before they are compared; after each interval there is one gradient step on the policy that ran. The published
+    code, by contrast, compares the scaled outputs, sees the CPU use of a fixed number of hosts only, and is not
+    tuned while it runs.
     """
 
     def __init__(self, rate: float = 3e-3, weights: Weights | None = None, cost: Callable[..., float] = spent) -> None:

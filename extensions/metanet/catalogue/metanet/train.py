@@ -61,7 +61,7 @@ def runs(seed: int, worlds: int, intervals: int) -> list[Heard]:
 
 
 def train(seed: int = 5, worlds: int = 35, intervals: int = 26, epochs: int = 60) -> tuple[dict[str, Floats], Any]:
-    """Weights, and the error of the predicted cost with the deviation that it is to be held against."""
+    """Weights, and the error of the predicted cost with the deviation to compare it with."""
     found, figures = fitted(runs(seed, worlds, intervals), seed, epochs)
     return found, {"seed": seed, "worlds": worlds} | figures
 

@@ -14,7 +14,7 @@ from cosim.schedulers.state import Floats
 
 
 def train(seed: int = 3, worlds: int = 200, epochs: int = 12) -> tuple[dict[str, Floats], dict[str, Any]]:
-    """Weights, and the mean squared error of the utilisation with the variance that it is to be held against."""
+    """Weights, and the mean squared error of the utilisation with the variance to compare it with."""
     torch = library()
 
     samples = []
