@@ -85,14 +85,18 @@ def _job(loaded: Loaded) -> list[Problem]:
     block = loaded.scenario.calibrate
     if block is None or block.job is None:
         return []
+    from cosim.contract.errors import SetupError
     from cosim.contract.hints import did_you_mean
-    from cosim.contract.plugins import installed
+    from cosim.contract.plugins import installed, load
 
-    if block.job in installed("jobs"):
-        return []
-    return [
-        loaded.problem("calibrate.job", f"there is no job '{block.job}'", did_you_mean(block.job, installed("jobs")))
-    ]
+    known = installed("jobs")
+    if block.job not in known:
+        return [loaded.problem("calibrate.job", f"there is no job '{block.job}'", did_you_mean(block.job, known))]
+    try:
+        load("jobs", block.job)
+    except SetupError as error:
+        return [loaded.problem("calibrate.job", str(error))]
+    return []
 
 
 def _unlaunchable(plan: Plan) -> list[Problem]:

@@ -39,4 +39,4 @@ def load(kind: str, name: str) -> Any:  # noqa: ANN401 - each kind has objects o
     try:
         return attribute_of(module, attribute)
     except ValueError as error:
-        raise SetupError(f"'{name}': {error}") from error
+        raise SetupError(str(error)) from error

@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from cosim.contract.errors import SetupError
 from cosim.contract.hints import did_you_mean
+from cosim.contract.plugins import installed, load
 from cosim.scenario.gather import FILE, shipped
 from cosim.scenario.reading import read_file
 from cosim.scenario.tree import plain
@@ -41,10 +44,32 @@ class Example:
         match = re.search(rf"^\*\*{head}\.\*\*(.*?)(?:\n\s*\n|\Z)", self._readme, re.M | re.S)
         return " ".join(match[1].split()) if match else ""
 
+    @cached_property
+    def _data(self) -> Mapping[str, Any]:
+        root = read_file(self.folder / FILE, [])
+        found = {} if root is None else plain(root)
+        return found if isinstance(found, dict) else {}
+
     @property
     def title(self) -> str:
-        root = read_file(self.folder / FILE, [])
-        return "" if root is None else str(plain(root).get("title", ""))
+        return str(self._data.get("title", ""))
+
+    def missing(self) -> str:
+        """Which extension it needs that is not there; "" if there is none."""
+        blocks = self._data.get("adapters") or {}
+        named = {
+            "adapters": [(block or {}).get("use", name) for name, block in blocks.items()],
+            "schedulers": [(block or {}).get(key) for block in blocks.values() for key in ("scheduler", "policy")],
+            "jobs": [(self._data.get("calibrate") or {}).get("job")],
+        }
+        for kind, names in named.items():
+            for name in names:
+                if name in installed(kind):
+                    try:
+                        load(kind, name)
+                    except SetupError as error:
+                        return str(error)
+        return ""
 
     @property
     def question(self) -> str:
@@ -72,13 +97,19 @@ class Example:
 
 
 def examples() -> list[Example]:
-    """The scenarios that come with the package, by name."""
+    """The scenarios that come with the package and that its extensions allow, by name."""
+    return [one for one in _all() if not one.missing()]
+
+
+def _all() -> list[Example]:
     return [Example(file.parent.name, file.parent) for file in sorted(shipped().glob(f"*/{FILE}"))]
 
 
 def example(name: str) -> Example:
     """The scenario `name` of the gallery. Raises `SetupError` when there is none."""
-    known = {one.name: one for one in examples()}
+    known = {one.name: one for one in _all()}
+    if name in known and (reason := known[name].missing()):
+        raise SetupError(f"scenario '{name}' cannot run here: {reason}")
     if name not in known:
         raise SetupError(
             f"there is no scenario '{name}' to start from ({did_you_mean(name, known, otherwise='there')})"
