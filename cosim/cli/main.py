@@ -8,12 +8,12 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 # Its scan for plug-ins reads the metadata of every installed package.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -81,39 +81,37 @@ def _is_command(name: str) -> bool:
     return name in installed("commands")
 
 
-def _command(name: str) -> Any:  # noqa: ANN401 - a function that typer reads, or a `typer.Typer`
-    """What `cosim NAME` runs, of ours or of an installed package."""
-    if name in _COMMANDS:
+def _add(app: typer.Typer, name: str, kind: str = "commands") -> None:
+    """Add the command `name`, ours or that of an installed package; one that is not there fails with the reason."""
+    if kind == "commands" and name in _COMMANDS:
         module, _, attribute = _COMMANDS[name].partition(":")
-        return getattr(import_module(f"cosim.cli.{module}"), attribute)
-    return _installed("commands", name)
+        found = getattr(import_module(f"cosim.cli.{module}"), attribute)
+    else:
+        from cosim.contract import plugins
+        from cosim.contract.errors import SetupError
 
-
-def _installed(kind: str, name: str) -> Any:  # noqa: ANN401 - as above
-    """The command of an installed package; one that cannot be imported reports the reason when it is called."""
-    from cosim.cli.console import errors
-    from cosim.contract import plugins
-    from cosim.contract.errors import SetupError
-
-    try:
-        return plugins.load(kind, name)
-    except SetupError as error:
-        reason = error
-
-    def absent(words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:  # noqa: ARG001
-        with errors():
-            raise reason
-
-    absent.__doc__ = f"Not there: {reason}"
-    return absent
-
-
-def _add(app: typer.Typer, name: str, found: Any) -> None:  # noqa: ANN401 - as above
+        try:
+            found = plugins.load(kind, name)
+        except SetupError as error:
+            settings = {"ignore_unknown_options": True}
+            app.command(name, help=f"Not there: {error}", context_settings=settings)(_absent(error))
+            return
     if isinstance(found, typer.Typer):
         app.add_typer(found, name=name)
     else:
-        any_words = {"ignore_unknown_options": True} if found.__name__ == "absent" else None
-        app.command(name, context_settings=any_words)(found)
+        app.command(name)(found)
+
+
+def _absent(reason: Exception) -> Callable[..., None]:
+    """A command that takes any words and fails with `reason`."""
+
+    def absent(words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:  # noqa: ARG001
+        from cosim.cli.console import errors
+
+        with errors():
+            raise reason
+
+    return absent
 
 
 def _app(names: Iterable[str]) -> typer.Typer:
@@ -127,7 +125,7 @@ def _app(names: Iterable[str]) -> typer.Typer:
     )
     app.callback()(options)
     for name in names:
-        _add(app, name, _command(name))
+        _add(app, name)
     return app
 
 
@@ -139,7 +137,7 @@ def _whole() -> typer.Typer:
     for name in _SOURCES:
         import_module(f"cosim.cli.{name}").add(importing.app)
     for name in installed("importers"):
-        _add(importing.app, name, _installed("importers", name))
+        _add(importing.app, name, "importers")
     return _app((*_COMMANDS, *(name for name in installed("commands") if name not in _COMMANDS)))
 
 
