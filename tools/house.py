@@ -14,15 +14,17 @@ import json
 import re
 import statistics
 import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+import networkx  # mosaik needs it
+
 ROOT = Path(__file__).resolve().parents[1]
 TOPS = ("cosim", "adapters", "extensions")
 FREE = {"cosim.version"}  # the function, not a room
+CLASS = re.compile(r"^class ([^\W_]\w*)", re.MULTILINE)  # at the left margin; parsing takes twenty times as long
 ENTRANCES = ("__init__", "__main__")  # of the package itself: no rooms
 # What a change may not exceed. A limit that a change makes too wide goes down with it.
 LIMITS = {
@@ -40,6 +42,11 @@ def modules(folder: str) -> list[Path]:
     """The product's files below a folder, relative to the checkout."""
     found = sorted(path.relative_to(ROOT) for path in (ROOT / folder).rglob("*.py"))
     return [path for path in found if "tests" not in path.parts]
+
+
+def files() -> Iterator[Path]:
+    """All files of the product."""
+    return (path for top in TOPS for path in modules(top))
 
 
 def name_of(path: Path) -> str:
@@ -86,48 +93,21 @@ def imports(path: Path) -> frozenset[str]:
 def arrows() -> dict[str, set[str]]:
     """Each room, and the rooms that it imports."""
     found: dict[str, set[str]] = {}
-    for path in (path for top in TOPS for path in modules(top)):
+    for path in files():
         others = {room_of(name) for name in imports(path)} - {"", room(path), "extensions"}
         found.setdefault(room(path), set()).update(others)
     return {name: found[name] for name in sorted(found) if name not in ENTRANCES and name != "extensions.__init__"}
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """The sets of more than one that reach one another (Tarjan 1972)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    found: list[list[str]] = []
-
-    def visit(name: str) -> None:
-        index[name] = low[name] = len(index)
-        stack.append(name)
-        for other in graph.get(name, ()):
-            if other not in index:
-                visit(other)
-                low[name] = min(low[name], low[other])
-            elif other in stack:
-                low[name] = min(low[name], index[other])
-        if low[name] == index[name]:
-            whole = stack[stack.index(name) :]
-            del stack[stack.index(name) :]
-            if len(whole) > 1:
-                found.append(sorted(whole))
-
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(10_000)
-    try:
-        for name in graph:
-            if name not in index:
-                visit(name)
-    finally:
-        sys.setrecursionlimit(limit)
-    return sorted(found)
+    """The sets of more than one that reach one another."""
+    sets = networkx.strongly_connected_components(networkx.DiGraph(graph))
+    return sorted(sorted(one) for one in sets if len(one) > 1)
 
 
 def module_graph() -> dict[str, set[str]]:
     """Each module, and the modules that it imports when it is imported."""
-    paths = {name_of(path): path for top in TOPS for path in modules(top)}
+    paths = {name_of(path): path for path in files()}
     graph: dict[str, set[str]] = {}
     for name, path in paths.items():
         top = [node for node in tree(path).body if not (isinstance(node, ast.If) and "TYPE" in ast.unparse(node.test))]
@@ -137,20 +117,25 @@ def module_graph() -> dict[str, set[str]]:
     return graph
 
 
+@cache
+def classes() -> Mapping[str, list[str]]:
+    """Public classes, and the modules that define them."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in files():
+        for name in CLASS.findall((ROOT / path).read_text(encoding="utf-8")):
+            found[name].append(name_of(path))
+    return found
+
+
 def homes() -> dict[str, list[str]]:
     """Public classes that are defined in several modules."""
-    found = defaultdict(list)
-    for path in (path for top in TOPS for path in modules(top)):
-        for node in tree(path).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found[node.name].append(name_of(path))
-    return {name: places for name, places in sorted(found.items()) if len(places) > 1}
+    return {name: places for name, places in sorted(classes().items()) if len(places) > 1}
 
 
 def lines() -> dict[str, int]:
     """Lines of Python per room."""
     found: dict[str, int] = defaultdict(int)
-    for path in (path for top in TOPS for path in modules(top)):
+    for path in files():
         found[room(path)] += len((ROOT / path).read_text(encoding="utf-8").splitlines())
     return dict(found)
 
