@@ -77,11 +77,19 @@ def takes(called: Callable[..., Any], arguments: int) -> bool:
     return True
 
 
+def missing_extension(module: str) -> str:
+    """The extension that `module` is part of, if it is not there; else ""."""
+    parts = module.split(".")
+    if parts[:2] != ["cosim", "extensions"] or (Path(__file__).parents[1] / "extensions" / parts[2]).is_dir():
+        return ""
+    return parts[2]
+
+
 def _reason(error: BaseException, module: str) -> str:
     """Why an import failed, and in which line of which file."""
     if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-        if module.startswith("cosim.extensions."):
-            return f"it belongs to the extension '{module.split('.')[2]}', which is not there"
+        if extension := missing_extension(module):
+            return f"it belongs to the extension '{extension}', which is not there"
         return f"there is no module '{error.name}' beside the scenario file, installed, or on PYTHONPATH"
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}: {error.msg}"

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from cosim.contract.errors import SetupError
+from cosim.contract.functions import missing_extension
 from cosim.contract.hints import did_you_mean
-from cosim.contract.plugins import installed, load
+from cosim.contract.plugins import installed
 from cosim.scenario.gather import FILE, shipped
 from cosim.scenario.reading import read_file
 from cosim.scenario.tree import plain
@@ -56,20 +57,14 @@ class Example:
 
     def missing(self) -> str:
         """Which extension it needs that is not there; "" if there is none."""
-        blocks = self._data.get("adapters") or {}
-        named = {
-            "adapters": [(block or {}).get("use", name) for name, block in blocks.items()],
-            "schedulers": [(block or {}).get(key) for block in blocks.values() for key in ("scheduler", "policy")],
-            "jobs": [(self._data.get("calibrate") or {}).get("job")],
-        }
-        for kind, names in named.items():
-            for name in names:
-                if name in installed(kind):
-                    try:
-                        load(kind, name)
-                    except SetupError as error:
-                        return str(error)
-        return ""
+        blocks: Mapping[str, Any] = self._data.get("adapters") or {}
+        named = [("jobs", (self._data.get("calibrate") or {}).get("job"))]
+        for name, block in blocks.items():
+            own = block or {}
+            named += [("adapters", own.get("use", name))]
+            named += [("schedulers", own.get(key)) for key in ("scheduler", "policy")]
+        places = (installed(kind).get(name, "") for kind, name in named if isinstance(name, str))
+        return next(filter(None, map(missing_extension, places)), "")
 
     @property
     def question(self) -> str:
@@ -108,8 +103,8 @@ def _all() -> list[Example]:
 def example(name: str) -> Example:
     """The scenario `name` of the gallery. Raises `SetupError` when there is none."""
     known = {one.name: one for one in _all()}
-    if name in known and (reason := known[name].missing()):
-        raise SetupError(f"scenario '{name}' cannot run here: {reason}")
+    if name in known and (extension := known[name].missing()):
+        raise SetupError(f"scenario '{name}' needs the extension '{extension}', which is not there")
     if name not in known:
         raise SetupError(
             f"there is no scenario '{name}' to start from ({did_you_mean(name, known, otherwise='there')})"
