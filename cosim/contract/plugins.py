@@ -8,7 +8,7 @@ Each kind has a group of its own, and the extensions that come with this package
     cosim.environments  learning environments `cosim/NAME`: `module:Class`, a `gymnasium.Env`
     cosim.importers     sources of `cosim import`: `module:function`, a command of typer
     cosim.jobs          `calibrate.job`: a module with `problems` and `SETTINGS`, see `cosim.twin.jobs`
-    cosim.models        models that schedulers decide for: `module:name` of a `cosim.schedulers.Model`
+    cosim.models        models that schedulers decide for: `module:name` of a `cosim.schedulers.ScheduledModel`
     cosim.schedulers    schedulers and policies: `module:name`, see `cosim.schedulers`
 """
 

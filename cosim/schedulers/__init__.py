@@ -4,7 +4,7 @@ There are three kinds, all named in the same places (`adapters.continuum.schedul
 `adapters.interval.policy`, `adapters.radio.response.do`, those of extensions) and all listed by
 `cosim schedulers`:
 
-- compiled into one model: the cheapest, and part of that model (`BUILTIN`, `Model.compiled`);
+- compiled into one model: the cheapest, and part of that model (`BUILTIN`, `ScheduledModel.compiled`);
 - policies: written once against documented state, for every model that asks for one of the decisions that
   they can take. `cosim.schedulers.state` is the interface, `cosim.schedulers.policies` are those that
   come with the product, and `known_models` lists what each model asks for;
@@ -97,16 +97,16 @@ POLICIES: dict[str, tuple[str, frozenset[str], str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ScheduledModel:
     """A model that asks schedulers: for which decisions, and which ones are compiled into it."""
 
     decisions: frozenset[str]
     compiled: Mapping[str, str] = field(default_factory=dict)  # name -> one line
 
 
-_MODELS: dict[str, Model] = {
-    "continuum": Model(frozenset(("task", "interval")), BUILTIN),  # interval: for policies that take no other
-    "interval": Model(frozenset(("interval",)), {
+_MODELS: dict[str, ScheduledModel] = {
+    "continuum": ScheduledModel(frozenset(("task", "interval")), BUILTIN),  # interval: for policies that take no other
+    "interval": ScheduledModel(frozenset(("interval",)), {
         "shuffle": "new containers anywhere, others move anywhere with chance 1/2",
         "first-fit": "the first host with room",
         "best-fit": "the fullest host with room",
@@ -114,7 +114,7 @@ _MODELS: dict[str, Model] = {
         "random": "any host with room, all equally likely",
         "round-robin": "the hosts one after another",
     }),
-    "radio": Model(frozenset(("response",)), {  # to the alarms of a detector
+    "radio": ScheduledModel(frozenset(("response",)), {  # to the alarms of a detector
         "other-cell": "a device with an alarm leaves for another cell",
         "other-carrier": "a device with an alarm leaves for a cell on another carrier",
         "spare-cell": "an alarm wakes cells that are silent otherwise",
@@ -137,7 +137,7 @@ OF_FILES: dict[str, tuple[str, frozenset[str], str, tuple[str, ...], str]] = {
 
 
 @cache
-def known_models() -> Mapping[str, Model]:
+def known_models() -> Mapping[str, ScheduledModel]:
     """The models that ask schedulers, by name: those of the core and those that extensions bring."""
     found = dict(_MODELS)
     for name in installed("models"):

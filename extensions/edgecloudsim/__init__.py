@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cosim.schedulers import Model
+from cosim.schedulers import ScheduledModel
 
-MODEL = Model(frozenset(("task",)), {  # not its vehicular application, which has three ways instead of hosts
+MODEL = ScheduledModel(frozenset(("task",)), {  # not its vehicular application, which has three ways instead of hosts
     "random": "any machine with room",
     "hybrid": "the edge while it is idle enough, else the cloud (app2, app4)",
     "first-fit": "the first machine with room",

@@ -13,31 +13,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.extensions.simtune.surrogate.methods import Pipeline, tune
-from cosim.twin.fitting.methods import Found
+from cosim.twin.fitting.methods import Proposal
 from cosim.twin.problem import CalibrationProblem, Floats
 from cosim.twin.search import Budget
 
 TRAINING = 120.0  # s of CPU at most that a surrogate learns
 
 
-def simtune(problem: CalibrationProblem, searched: NDArray[np.bool_], rest: Floats, budget: Budget, seed: int) -> Found:
+def simtune(
+    problem: CalibrationProblem, searched: NDArray[np.bool_], rest: Floats, budget: Budget, seed: int
+) -> Proposal:
     """SimTune's offline pipeline, as a method of `calibrate.method`."""
     return _through_surrogate("SimTune", problem, searched, rest, budget, seed)
 
 
-def hgp(problem: CalibrationProblem, searched: NDArray[np.bool_], rest: Floats, budget: Budget, seed: int) -> Found:
+def hgp(problem: CalibrationProblem, searched: NDArray[np.bool_], rest: Floats, budget: Budget, seed: int) -> Proposal:
     """A heteroscedastic Gaussian process and an evolution strategy."""
     return _through_surrogate("HGP+ES", problem, searched, rest, budget, seed)
 
 
-def lstm(problem: CalibrationProblem, searched: NDArray[np.bool_], rest: Floats, budget: Budget, seed: int) -> Found:
+def lstm(problem: CalibrationProblem, searched: NDArray[np.bool_], rest: Floats, budget: Budget, seed: int) -> Proposal:
     """An LSTM and gradient descent on it."""
     return _through_surrogate("LSTM+SGD", problem, searched, rest, budget, seed)
 
 
 def _through_surrogate(
     method: str, problem: CalibrationProblem, searched: NDArray[np.bool_], rest: Floats, budget: Budget, seed: int
-) -> Found:
+) -> Proposal:
     names = [name for name, one in zip(problem.space.names, searched, strict=True) if one]
 
     def simulate(values: Floats, seed: int) -> Mapping[str, Floats]:
@@ -50,4 +52,4 @@ def _through_surrogate(
     )
     pipeline = Pipeline(runs=budget.runs, seconds=min(budget.seconds, TRAINING))
     tuned = tune(inner, method, pipeline=pipeline, seed=seed)
-    return Found(tuned.unit, tuned.runs, tuned.r2)
+    return Proposal(tuned.unit, tuned.runs, tuned.r2)

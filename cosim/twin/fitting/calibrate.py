@@ -21,7 +21,7 @@ from cosim.contract.errors import ScenarioError
 from cosim.contract.plugins import load
 from cosim.twin.calibration import Calibration, Estimate, Judgement
 from cosim.twin.fitting.judging import before_and_after, complaints
-from cosim.twin.fitting.methods import AUTO, LEARNED, METHODS, Found, Searching, choose, method_names, search
+from cosim.twin.fitting.methods import AUTO, LEARNED, METHODS, Proposal, Searching, choose, method_names, search
 from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.fitting.posterior import Posterior, laplace
 from cosim.twin.fitting.predictive import LAW, MODES, ORDERLY, Unexplained, check, pairs
@@ -224,7 +224,7 @@ class _Session:
 
     def _by_extension(self, searching: Searching) -> str:
         rest = self.space.values(self.runs.rest[None])[0]
-        found: Found = load("calibrations", self.method)(
+        found: Proposal = load("calibrations", self.method)(
             self.problem, self.runs.searched, rest, searching.budget, self.seed
         )
         self.runs.count += found.runs

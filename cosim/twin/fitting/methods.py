@@ -27,7 +27,7 @@ EXPENSIVE = 1.0  # s of CPU per run from which on a surrogate proposes where to 
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Proposal:
     """What a method of an extension proposes, and what it has spent.
 
     Such a method is a function of a problem, which parameters (d,) it may move, the values (d,) of the others, a budget

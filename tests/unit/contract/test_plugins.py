@@ -11,7 +11,15 @@ from cosim.cli import main
 from cosim.contract import plugins, registry
 from cosim.contract.errors import ScenarioError, SetupError
 from cosim.scenario.load import load
-from cosim.schedulers import Model, SchedulerError, known_models, list_schedulers, needs_branch, scheduler, takes
+from cosim.schedulers import (
+    ScheduledModel,
+    SchedulerError,
+    known_models,
+    list_schedulers,
+    needs_branch,
+    scheduler,
+    takes,
+)
 from cosim.twin import jobs
 from cosim.twin.fitting.methods import method_names
 from tests.environments import PROJECT
@@ -19,7 +27,7 @@ from tests.environments import PROJECT
 THEIRS = """
 import typer
 from cosim.scenario.load import load
-from cosim.schedulers import Model
+from cosim.schedulers import ScheduledModel
 from cosim.schedulers.state import decides
 
 @decides("interval")
@@ -33,7 +41,7 @@ def greet(name: str = "you"):
     '''Say hello.'''
     typer.echo(f"hello {name}")
 
-MODEL = Model(frozenset(("task",)), {"theirs-own": "what their model does by itself"})
+MODEL = ScheduledModel(frozenset(("task",)), {"theirs-own": "what their model does by itself"})
 SETTINGS = ("scale",)
 
 def problems(data, settings):
@@ -106,7 +114,7 @@ def test_each_kind_is_found_by_its_name(theirs):
     assert listed["theirs-own"].models == ("their-model",)
     assert jobs.load("their-job")(None, {"scale": 3}) == [3]
     assert "their-method" in method_names()
-    assert isinstance(plugins.load("models", "their-model"), Model)
+    assert isinstance(plugins.load("models", "their-model"), ScheduledModel)
 
 
 def test_what_is_not_there_names_the_extension_that_it_belongs_to(theirs):
