@@ -4,7 +4,7 @@ python -m benchmarks.pictures [--tiles 40] [--size 256] [--json]
 
 Tiles are taken at random places of the field of the scenario `smart-farm`, in any direction, and looked at by the
 kernel `weeds` of `cosim.testbed.inference`; the truth is what grows there. A share has a 95 % interval of Wilson
-(1927). The scenario's detector is this table. It tells how good the classifier is on these pictures, not on
+(1927). The scenario's detector is this table. It measures how good the classifier is on these pictures, not on
 photographs.
 """
 
