@@ -11,7 +11,9 @@ that are written as dictionaries or by `cosim.Scenario`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cosim.contract.on_demand import on_demand
 
 if TYPE_CHECKING:
     from cosim.api import Comparison, Scenario, calibrate, compare, run, size, sweep
@@ -22,15 +24,6 @@ if TYPE_CHECKING:
     from cosim.results.size import Sizing
     from cosim.scenario.gallery import examples
     from cosim.twin.calibration import Calibration
-
-_PLACES = {
-    "Calibration": "twin.calibration", "Comparison": "api", "Scenario": "api", "calibrate": "api", "compare": "api",
-    "run": "api", "size": "api", "sweep": "api",
-    "CosimError": "contract.errors", "RunError": "contract.errors", "ScenarioError": "contract.errors",
-    "SetupError": "contract.errors", "Effect": "results.compare", "Run": "results.load", "Runs": "results.load",
-    "latest": "results.load", "load": "results.load", "load_all": "results.load", "Outcome": "results.session",
-    "Sizing": "results.size", "examples": "scenario.gallery",
-}  # fmt: skip
 
 __all__ = [
     "Calibration", "Comparison", "CosimError", "Effect", "Outcome", "Run", "RunError", "Runs", "Scenario",
@@ -50,13 +43,12 @@ def version() -> str:
         return "0+checkout"
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - the lazily imported names
-    # Importing DuckDB, Arrow or mosaik takes longer than many a command.
-    if name in _PLACES:
-        from importlib import import_module
-
-        return getattr(import_module(f"cosim.{_PLACES[name]}"), name)
-    raise AttributeError(f"module 'cosim' has no attribute '{name}'")
+# Importing DuckDB, Arrow or mosaik takes longer than many a command.
+__getattr__ = on_demand("cosim", api="Comparison Scenario calibrate compare run size sweep", **{
+    "contract.errors": "CosimError RunError ScenarioError SetupError", "results.compare": "Effect",
+    "results.load": "Run Runs latest load load_all", "results.session": "Outcome", "results.size": "Sizing",
+    "scenario.gallery": "examples", "twin.calibration": "Calibration",
+})  # fmt: skip
 
 
 def __dir__() -> list[str]:

@@ -35,7 +35,7 @@ from cosim.results import size as sizes
 from cosim.results.compare import Effect, adjust, effects, run_folders_of
 from cosim.results.executor import make_executor
 from cosim.results.load import Run, Runs, load_all
-from cosim.results.replications import MAIN
+from cosim.results.replications import MAIN, group_warnings
 from cosim.results.resume import scenario_in
 from cosim.results.sweep import run_sweep
 from cosim.scenario.load import load
@@ -251,6 +251,7 @@ class Comparison:
     base: str
     effects: Mapping[str, tuple[Effect, ...]]
     tests: int
+    warnings: Mapping[str, list[str]]  # by configuration: what has to be known of its figures; of those that have one
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -272,19 +273,23 @@ class Comparison:
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
             parts += [caption, *lines, ""]
-        return "\n".join([*parts, f"{self.tests} comparisons"])
+        warned = [f"warning: {name}: {text}" for name, found in self.warnings.items() for text in found]
+        return "\n".join([*parts, *warned, f"{self.tests} comparisons"])
 
     def _repr_html_(self) -> str:
         parts = []
         for caption, rows in self._tables():
             body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
             parts.append(f"<table><caption>{escape(caption)}</caption>{body}</table>")
+        for name, texts in self.warnings.items():
+            parts += [f"<p><b>{escape(f'{name}: {text}')}</b></p>" for text in texts]
         return "".join(parts) + f"<p>{self.tests} comparisons</p>"
 
 
 def _cells(effect: Effect) -> tuple[str, ...]:
     spread = f"{effect.low:.3g} .. {effect.high:.3g}"
-    numbers = (f"{effect.base:.4g}", f"{effect.mean:.4g}", f"{effect.difference:.3g}")
+    a, b = ("≥ " if bound else "" for bound in effect.at_least)
+    numbers = (f"{a}{effect.base:.4g}", f"{b}{effect.mean:.4g}", f"{effect.difference:.3g}")
     return (label(effect.figure), *numbers, spread, effect.test, f"{effect.adjusted:.2g}")
 
 
@@ -303,7 +308,9 @@ def compare(*runs: str | Path | Run | Runs | session.Outcome) -> Comparison:
         seeds = [[one.manifest.get("seed") for one in each.runs] for each in groups]
     found, tests = adjust([effects(metrics[0], metrics[i], seeds=(seeds[0], seeds[i])) for i in range(1, len(groups))])
     names = [each.label or each.key for each in groups]
-    return Comparison(names[0], dict(zip(names[1:], map(tuple, found), strict=True)), tests)
+    warned = {name: group_warnings([one["figures"] for one in some]) for name, some in zip(names, metrics, strict=True)}
+    shown = {name: texts for name, texts in warned.items() if texts}
+    return Comparison(names[0], dict(zip(names[1:], map(tuple, found), strict=True)), tests, shown)
 
 
 def _paths(one: str | Path | Run | Runs | session.Outcome) -> list[Path]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -30,11 +30,13 @@ from pydantic import Field as PydanticField
 from cosim.contract import units
 from cosim.contract.block import EventKey, NodeKey
 from cosim.contract.entities import Event, Node, Scene
-from cosim.contract.errors import Problem, ProtocolError, lacking
+from cosim.contract.errors import Problem, ProtocolError, RunError, lacking
+from cosim.contract.medium import Medium
 from cosim.contract.node_keys import Cost
 from cosim.contract.seeds import stream
 from cosim.contract.signals import Signal
-from cosim.contract.trust import Trusted
+from cosim.contract.trust import InputFile as InputFile  # adapters take it from here
+from cosim.contract.trust import Trusted, Words, distrusting, is_outside
 
 if TYPE_CHECKING:  # scenarios are read without numpy
     import numpy as np
@@ -54,7 +56,7 @@ class AdapterConfig(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    use: str | None = PydanticField(None, description="the adapter's kind, when its name in the scenario is another")
+    use: Words | None = PydanticField(None, description="the adapter's kind, when its name in the scenario is another")
     step: units.Period | None = PydanticField(None, description="time between two steps; default: run.step")
     isolated: bool | None = PydanticField(None, description="run in a process of its own; default: as the kind says")
     connect: Annotated[str | None, Trusted("connects to a program elsewhere")] = PydanticField(
@@ -63,15 +65,6 @@ class AdapterConfig(BaseModel):
     key: Annotated[str | None, Trusted("proves a key to a program elsewhere")] = PydanticField(
         None, description="file with the private key that the worker at `connect` asks for"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class InputFile:
-    """Marks a configuration field, ``Annotated[str, InputFile()]``, that names files to be read.
-
-    The scenario is refused when such a file is not there, seen from the scenario's folder. Not looked
-    for are files inside packages (``package:...``) and those of an adapter that runs elsewhere.
-    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +155,9 @@ class Context:
     written: tuple[str, ...] = ()  # signals that the adapters of the run write, (): not known
     media: tuple[str, ...] = ()  # of the adapter's kind, see `serves`
     shared: tuple[str, ...] = ()  # of a check: what other adapters act upon or may, of `AdapterKind.acts_on`
-    told: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # adapter -> key -> value, as its kind `tells`
+    offered: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict
+    )  # adapter -> key -> value, as its kind `offers`
 
     def rng(self, *key: int) -> np.random.Generator:
         """A generator of this adapter's own; different keys give independent streams."""
@@ -203,7 +198,12 @@ class Context:
                 yield Problem(text, f"nodes.{having[0]}.cost.{price}", hint="leave it out", fatal=False)
 
     def path(self, text: str) -> Path:
-        """`text` as a path, relative ones from the scenario's folder."""
+        """`text` as a path, relative ones from the scenario's folder.
+
+        Raises `RunError` if it leads out of the folder of an untrusted scenario.
+        """
+        if distrusting() and is_outside(text, Path(self.root)):
+            raise RunError(f"'{text}' is outside the folder of a scenario that is not trusted")
         return Path(self.root) / text
 
 
@@ -283,10 +283,15 @@ class AdapterKind:
         default_factory=dict
     )  # `do` of events -> "cosim.adapters.lora.keys:Jam", an `EventKey`
     media: tuple[str, ...] = ()  # names by which `cell: {by: ...}` and `radio: {by: ...}` mean this kind
+    medium: Medium | None = None  # by which real nodes reach one another; nodes with its keys get an interface
+    carries: bool = False  # reads the signals of all media
     services: tuple[str, ...] = ()  # those of `SERVICES` that it gets
     acts_on: frozenset[str] | None = None  # of `ACTED_ON` what it acts upon; None: not known
     can_fail: Callable[[Any, Node], bool] | None = None  # (configuration, node): does 'fail' do anything; None: yes
-    tells: tuple[str, ...] = ()  # keys of its configuration, JSON values, that other adapters of the run may know
+    offers: tuple[str, ...] = ()  # keys of its configuration, JSON values, that other adapters of the run may know
+    outside: Callable[[Any, Scene], str] | str | None = None  # (configuration, scene): what of its state is not in this
+    # process, and so not in a fork, "": nothing; None: not known
+    listens: str = ""  # "cosim.adapters.live.check:listens": (config, context) -> see `ports_listened`
     batch: str = ""  # "cosim.adapters.continuum.batch:prepare": many runs in one process, see `prepare`
     example: str = ""  # YAML block that the contract checker and `cosim new` use
 
@@ -338,6 +343,12 @@ class AdapterKind:
         scenario; a plan is not made while there are any. `context.scratch` is "" here.
         """
         found: list[Problem] = _import(self.check)(config, context) if self.check else []
+        return found
+
+    def ports_listened(self, config: BaseModel, context: Context) -> Mapping[str, Set[tuple[str, int]]]:
+        """By key of the configuration, the addresses and TCP ports that an adapter so configured listens at; those
+        that are free to choose are left out."""
+        found: Mapping[str, Set[tuple[str, int]]] = _import(self.listens)(config, context) if self.listens else {}
         return found
 
     def prepare(self, config: BaseModel, context: Context, events: Sequence[Event]) -> object | None:

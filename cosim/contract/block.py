@@ -15,21 +15,23 @@ The class is the model that the scenario is checked with, its documentation in t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import from_json
 
+from cosim.contract.trust import PlainText, Words
 from cosim.contract.units import Duration, Period
 
 if TYPE_CHECKING:
     from cosim.contract.entities import Event, Node
 
 NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,63}"
-Name = Annotated[str, Field(pattern=rf"^{NAME}$")]
-Selector = str | list[str]
+Name = Annotated[str, Field(pattern=rf"^{NAME}$"), PlainText()]
+Selector = Words | list[Words]
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -91,19 +93,24 @@ class EventKey(Block):
     """Base of an event that an adapter brings; a subclass adds ``do: Literal["name"]`` and keys of its own."""
 
     model_config = ConfigDict(populate_by_name=True)
-    TARGET: ClassVar[Literal["node", "link"]] = "node"  # what it happens to
+    TARGET: ClassVar[Literal["node", "link", ""]] = "node"  # what an author has to name; "": it may be everywhere
     NEEDS: ClassVar[str] = ""  # the key of the nodes that it can happen to; "": any
     UNDO: ClassVar[str] = ""  # `do` of the event that ends one with `for`; "": it has no end
 
     at: Duration = Field(description="when")
     node: Selector | None = Field(None, description="the nodes that it happens to")
-    link: str | None = Field(None, description="two selectors joined by a slash: uav-2/edge-1")
+    link: Words | None = Field(None, description="two selectors joined by a slash: uav-2/edge-1")
     duration: Period | None = Field(None, alias="for", description="after which it is undone")
 
     @classmethod
-    def of(cls, event: Event) -> Self:
-        """The keys of `event`, which is of this kind or ends one of this kind."""
-        return _parsed(cls, event.keys)
+    def of(cls, event: Event) -> Self | None:
+        """The keys of `event` if it is of this kind or ends one of this kind, else None."""
+        do = from_json(event.keys)["do"] if event.keys else None
+        return _parsed(cls, event.keys) if do in get_args(cls.model_fields["do"].annotation) else None
+
+    def refusal(self, config: Any, nodes: Sequence[str]) -> str:  # noqa: ANN401 - the adapter's own
+        """Why an adapter with this configuration cannot carry it out at `nodes`, ""; `cosim check` reports it."""
+        return ""
 
 
 class OnlyWith:
@@ -125,7 +132,7 @@ class OnlyWith:
         parts = list(other.values()) if isinstance(other, Mapping) else [other]
         return any(part in self.values or (isinstance(part, str) and ":" in part) for part in parts)
 
-    def told(self, key: str) -> str:
+    def warning(self, key: str) -> str:
         """The warning about a field `key` that has no effect."""
         if self.values == (None,):
             return f"'{key}' has no effect beside '{self.key}'"
@@ -184,6 +191,8 @@ def as_plain(value: Any, rule: Callable[[Any], Any] | None = None) -> Any:  # no
     if is_dataclass(value):
         return {field.name: as_plain(getattr(value, field.name), rule) for field in fields(value)}
     if isinstance(value, tuple | list):
+        if named := getattr(value, "_asdict", None):
+            return as_plain(named(), rule)
         return [as_plain(item, rule) for item in value]
     if isinstance(value, Mapping):
         return {key: as_plain(item, rule) for key, item in value.items()}

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import gc
+import logging
 import math
 import os
+import pickle
 import signal
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from select import POLLIN, poll
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from cosim.contract.errors import RunError
 
 if TYPE_CHECKING:  # a worker of an agent, of which a node has one per core, only ends with its agent
     from concurrent.futures import ProcessPoolExecutor
@@ -65,11 +73,11 @@ def as_they_come(
             left = None if limit is None else max(0.0, min(one.begun for one in busy.values()) + limit - monotonic())
             for link in wait(list(busy), None if left is None else min(left, _LONGEST)):
                 child = busy[link]
-                told, found, error = child.answer()
-                if told is None:  # it has been imported and begins
+                reported, found, error = child.answer()
+                if reported is None:  # it has been imported and begins
                     continue
                 del busy[link]
-                if told:
+                if reported:
                     free.append(child)
                     if error is not None:
                         raise error
@@ -159,5 +167,116 @@ def _serve(link: Any, parent: int, make: Callable[..., Any]) -> None:  # noqa: A
             error = raised
         try:
             link.send((found, error))
-        except Exception as raised:  # noqa: BLE001 - what cannot be sent is told
+        except Exception as raised:  # noqa: BLE001 - what cannot be sent is reported
             link.send((None, RuntimeError(f"{found if error is None else error!r} cannot be sent: {raised}")))
+
+
+_ALIVE = b"."  # before the answer of a copy, which is a pickle and begins with another byte
+
+
+@dataclass(slots=True)
+class _Copy:
+    """A fork of this process at work."""
+
+    case: int
+    pid: int
+    begun: float  # s, when it was last known to be alive
+    answer: bytearray = field(default_factory=bytearray)
+
+
+def in_copies(
+    calls: Sequence[Callable[[Callable[[], None]], Found]], workers: int, *, limit: float = math.inf
+) -> list[Found]:
+    """What the calls return, each made in a fork of this process as it is now, up to `workers` at once.
+
+    A fork shares no open file or socket with this process, prints and logs nothing, and ends when its call has
+    returned, or with this process. A call gets a function to call at least every `limit` s, as a sign of life.
+    Raises what a call raises, after ending the others, and `RunError` for a fork that ends or stands still.
+    Threads of this process are not copied.
+    """
+    found, rest, busy, watched = dict[int, Found](), list(enumerate(calls)), dict[int, _Copy](), poll()
+    try:
+        while rest or busy:
+            while rest and len(busy) < workers:
+                watched.register(_fork(*rest.pop(0), busy), POLLIN)
+            left = min(copy.begun for copy in busy.values()) + limit - monotonic()
+            for ear, _ in watched.poll(1e3 * min(max(left, 0.0), _LONGEST)):
+                copy = busy[ear]
+                part, copy.begun = os.read(ear, 1 << 16), monotonic()
+                copy.answer += part if copy.answer else part.lstrip(_ALIVE)
+                if not part:
+                    watched.unregister(ear)
+                    found[copy.case] = _answer(busy.pop(ear), ear)
+            for copy in busy.values():
+                if copy.begun + limit < monotonic():
+                    raise RunError(f"the process of case {copy.case} gave no sign of life for {limit:g} s")
+    finally:
+        for ear, copy in busy.items():
+            os.kill(copy.pid, signal.SIGKILL)
+            os.waitpid(copy.pid, 0)
+            os.close(ear)
+    return [found[case] for case in range(len(calls))]
+
+
+def _fork(case: int, call: Callable[[Callable[[], None]], Any], busy: dict[int, _Copy]) -> int:
+    """Have a copy, noted in `busy`, carry out the call; where its answer can be read. No signal comes in between."""
+    parent, (ear, mouth) = os.getpid(), os.pipe()
+    masked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of the threads of libraries
+            pid = os.fork()
+        if not pid:
+            _carry_out(call, mouth, parent, masked)
+        os.close(mouth)
+        busy[ear] = _Copy(case, pid, monotonic())
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+    return ear
+
+
+def _carry_out(call: Callable[[Callable[[], None]], Any], mouth: int, parent: int, masked: set[int]) -> NoReturn:
+    """Answer through `mouth` and end."""
+    try:
+        end_with(parent)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        quiet = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(quiet, stream)
+        os.closerange(3, mouth)
+        os.closerange(mouth + 1, 1 << 20)
+        logging.disable()
+        gc.freeze()  # what the collector does not look at stays shared with the parent
+        found, error = None, None
+        try:
+            found = call(lambda: _send(mouth, _ALIVE))
+        except BaseException as raised:  # noqa: BLE001 - the parent's to raise
+            raised.add_note(traceback.format_exc())
+            error = raised
+        try:
+            text = pickle.dumps((found, error))
+        except Exception as raised:  # noqa: BLE001 - what cannot be sent is reported
+            text = pickle.dumps((None, RuntimeError(f"{found if error is None else error!r} cannot be sent: {raised}")))
+        _send(mouth, text)
+    finally:
+        os._exit(0)
+
+
+def _send(mouth: int, text: bytes) -> None:
+    while text:
+        text = text[os.write(mouth, text) :]
+
+
+def _answer(copy: _Copy, ear: int) -> Any:  # noqa: ANN401 - what a call returned
+    """What a copy that has ended answered."""
+    os.close(ear)
+    _, status = os.waitpid(copy.pid, 0)
+    if not copy.answer:
+        raise RunError(f"the process of case {copy.case} ended, status {os.waitstatus_to_exitcode(status)}")
+    found, error = pickle.loads(copy.answer)
+    if error is not None:
+        raise error
+    return found

@@ -12,10 +12,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
-from typing import Literal
+from typing import Annotated, Literal
 
+from cosim.contract.block import OnlyWith
 from cosim.contract.laws import Law
+from cosim.contract.link import LinkState
+from cosim.contract.medium import Medium
 from cosim.contract.node_keys import Battery, Cell, Cost, Live, Radio, RadioEnergy, Software, Uplink, Wifi
+from cosim.contract.quantity import DeclaredQuantity, quantities
 
 Tier = Literal["device", "edge", "cloud"]
 
@@ -29,29 +33,46 @@ class Power:
     law: Literal["linear", "cubic"] = "linear"
 
 
+def _watts(meaning: str, key: str = "", *, optional: bool = False) -> DeclaredQuantity:
+    return DeclaredQuantity("power", meaning, optional=optional, key=key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceleratorQuantities:
+    """The plain numbers of an accelerator: a line declares one, from the scenario's key to the engine's column."""
+
+    idle: Annotated[float, _watts("of each unit while it does nothing")] = 0.0  # W
+    max: Annotated[float, _watts("of each unit in use")] = 0.0  # W
+
+
 @dataclass(frozen=True, slots=True)
-class Accelerator:
+class Accelerator(AcceleratorQuantities):
     """Equal units of one kind."""
 
     kind: str  # one of cosim.contract.signals.ACCELERATORS
     units: int
     speed: float  # FLOP/s of one unit
-    idle: float  # W of one unit
-    max: float  # W of one unit
-    shared: bool
+    shared: bool = False  # all tasks share the units, instead of one task per unit and a queue
+
+
+_AFTER = DeclaredQuantity("time", "without a task", above=True, key="sleep.after")
+_WAKE = DeclaredQuantity("time", "time to wake; tasks that come wait for it", key="sleep.wake")
+_BOOT = DeclaredQuantity("time", "after it has recovered; tasks that come wait for it", key="boot.time")
+_WAKING = _watts("while waking; default: the power at full load", "sleep.wake_power", optional=True)
+_BOOTING = _watts("while booting; default: the power at full load", "boot.power", optional=True)
 
 
 @dataclass(frozen=True, slots=True)
 class PowerStates:
     """Sleep, boot and off; what is not there never happens. A machine wakes for a task that comes."""
 
-    sleep_after: float = math.inf  # s without a task
-    sleep_power: float = 0.0  # W
-    wake_time: float = 0.0  # s
-    wake_power: float = 0.0  # W
-    boot_time: float = 0.0  # s after its node has recovered
-    boot_power: float = 0.0  # W
-    off_power: float = 0.0  # W while failed
+    sleep_after: Annotated[float, _AFTER] = math.inf  # s
+    sleep_power: Annotated[float, _watts("while asleep", "sleep.power")] = 0.0  # W
+    wake_time: Annotated[float, _WAKE] = 0.0  # s
+    wake_power: Annotated[float, _WAKING] = 0.0  # W
+    boot_time: Annotated[float, _BOOT] = 0.0  # s
+    boot_power: Annotated[float, _BOOTING] = 0.0  # W
+    off_power: Annotated[float, _watts("while failed", "boot.off")] = 0.0  # W
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,37 +84,75 @@ class OperatingPoint:
     max: float  # W at full load
 
 
+_PERIOD = DeclaredQuantity("time", "ondemand: time between two looks at the use", above=True)
+_THRESHOLD = DeclaredQuantity("fraction", "ondemand: use above which it takes the fastest; default of Linux", most=1.0)
+_ONDEMAND = OnlyWith("governor", "ondemand")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingQuantities:
+    """The plain numbers of a governor."""
+
+    period: Annotated[float, _PERIOD, _ONDEMAND] = 0.1  # s
+    threshold: Annotated[float, _THRESHOLD, _ONDEMAND] = 0.8  # 1
+
+
 @dataclass(frozen=True, slots=True)
-class Scaling:
+class Scaling(ScalingQuantities):
     """Operating points, slowest first, or the platform that has them, and who chooses."""
 
     governor: Literal["performance", "powersave", "ondemand", "userspace"]
-    period: float  # s
-    threshold: float  # 1
     platform: str = ""
     points: tuple[OperatingPoint, ...] = ()
 
 
+_CORES = DeclaredQuantity("", "of the processor", batched=True, key="cpu.cores")
+_CLOCK = DeclaredQuantity("frequency", "of each core", batched=True, key="cpu.clock")
+_CONTENTION = DeclaredQuantity(
+    "", "c: b busy cores, which share caches and memory, run at clock / (1 + c (b - 1)) each", most=100.0,
+    optional=True, batched=True, needs="cpu",
+)  # fmt: skip
+_DISPATCH = DeclaredQuantity(
+    "time", "for which a core is busy with each task before its work, at the clock of 'cpu': to start it",
+    optional=True, batched=True, needs="cpu",
+)  # fmt: skip
+_SLOTS = DeclaredQuantity(
+    "", "tasks a host admits at once, running and waiting; more are refused (capacity)", least=1, most=1_000_000,
+    optional=True, batched=True,
+)  # fmt: skip
+_ROOM = DeclaredQuantity("bytes", "limits tasks that take some; those that do not fit wait", above=True, optional=True)
+_SENT = DeclaredQuantity("energy per bit", "what sending costs a device", optional=True)
+_RECEIVED = DeclaredQuantity("energy per bit", "what receiving costs a device", optional=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostQuantities:
+    """The plain numbers of a node: a line declares one, from the scenario's key to the engine's column."""
+
+    clock: Annotated[float, _CLOCK] = 0.0  # cycles/s per core
+    cores: Annotated[int, _CORES] = 0  # 0: runs nothing
+    contention: Annotated[float, _CONTENTION] = 0.0
+    dispatch: Annotated[float, _DISPATCH] = 0.0  # s
+    memory: Annotated[float, _ROOM] = 0.0  # B, 0: unlimited
+    storage: Annotated[float, _ROOM] = 0.0  # B, 0: unlimited
+    slots: Annotated[int, _SLOTS] = 0  # 0: unlimited
+    radio_energy_sent: Annotated[float, _SENT] = 0.0  # J/bit
+    radio_energy_received: Annotated[float, _RECEIVED] = 0.0  # J/bit
+
+
 @dataclass(frozen=True, slots=True)
-class Node:
+class Node(HostQuantities):
     """A node; in a fleet, the template of its members (then `id` is the fleet's name)."""
 
     id: str
     kind: str
     tier: Tier
     position: tuple[float, float, float] | None = None  # m, local east-north-up
-    cores: int = 0  # 0: runs nothing
-    clock: float = 0.0  # cycles/s per core
-    memory: float = 0.0  # B, 0: unlimited
-    slots: int = 0  # tasks admitted at once, 0: unlimited
     power: Power | None = None
     radio: Radio | None = None
     cell: Cell | None = None
     cost: Cost = Cost()  # noqa: RUF009 - frozen
-    radio_energy_sent: float = 0.0  # J/bit
-    radio_energy_received: float = 0.0  # J/bit
     color: str = ""
-    storage: float = 0.0  # B, 0: unlimited
     accelerators: tuple[Accelerator, ...] = ()
     states: PowerStates | None = None
     scaling: Scaling | None = None
@@ -104,7 +163,6 @@ class Node:
     live: Live | None = None
     missing: Literal["fail", "model", "wait"] = "model"
     keys: tuple[tuple[str, str], ...] = ()  # what adapters bring, as JSON by key, see `cosim.contract.block.NodeKey`
-    contention: float = 0.0  # b busy cores run at clock / (1 + contention (b - 1))
     uplink: Uplink | None = None
 
     def says(self, key: str) -> bool:
@@ -112,16 +170,17 @@ class Node:
         return any(own == key for own, _ in self.keys)
 
 
-_rest = attrgetter(*(one.name for one in fields(Node)[4:]))
+_SHARED = tuple(one.name for one in fields(Node) if one.name not in ("id", "position"))
+_shared = attrgetter(*_SHARED)
+_put = tuple(getattr(Node, name).__set__ for name in ("id", "position", *_SHARED))
 
 
 def placed(node: Node, name: str, position: tuple[float, float, float] | None) -> Node:
-    """A node like `node` with another id and position; several times as fast as `dataclasses.replace`."""
-    return Node(name, node.kind, node.tier, position, *_rest(node))
-
-
-_OWN = ("id", "position")
-_shared = attrgetter(*(one.name for one in fields(Node) if one.name not in _OWN))
+    """A node like `node` with another id and position, twice as fast as by its constructor."""
+    made = object.__new__(Node)
+    for put, value in zip(_put, (name, position, *_shared(node)), strict=True):
+        put(made, value)
+    return made
 
 
 def alike(nodes: Iterable[Node]) -> tuple[list[Node], list[int]]:
@@ -184,19 +243,14 @@ class Link:
 
     a: tuple[SlotRange, ...]
     b: tuple[SlotRange, ...]
-    rate: float  # bit/s, from a to b
-    delay: float  # s
-    loss: float  # 1
-    energy: float  # J/bit
-    back: float = 0.0  # bit/s from b to a, 0: as from a to b
-    jitter: float = 0.0  # s, half width of the uniform law around the delay
-    burst: float = 0.0  # packets lost in a row, on average; 0: each is lost independently
-    reorder: float = 0.0  # 1, of packets that pass those before them
+    state: LinkState  # from a to b
+    energy: float = 0.0  # J/bit
+    rate_back: float = 0.0  # bit/s from b to a, 0: as from a to b
 
     @property
-    def rate_back(self) -> float:
-        """bit/s from b to a."""
-        return self.back or self.rate
+    def back(self) -> LinkState:
+        """From b to a."""
+        return self.state._replace(rate=self.rate_back or self.state.rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,15 +266,26 @@ class Stage:
     operations: Law = Law("fixed", 0.0)  # noqa: RUF009 - frozen; FLOP on it
 
 
+_RESPONSE = DeclaredQuantity("time", "a task that takes longer, or fails, violates the agreement", above=True)
+_TARGET = DeclaredQuantity("fraction", "part of the tasks that must keep it", most=1.0)
+_LOOKED = DeclaredQuantity("time", "length of the periods in which the target is looked at", above=True, optional=True)
+
+
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class AgreementQuantities:
+    """The plain numbers of an agreement."""
+
+    response: Annotated[float, _RESPONSE]  # s
+    target: Annotated[float, _TARGET] = 1.0  # share of the tasks
+    period: Annotated[float, _LOOKED] = 0.0  # s, 0: none
+    penalty: Annotated[float, DeclaredQuantity("price", "per what the rule counts")] = 0.0  # currency
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement(AgreementQuantities):
     """A service-level agreement."""
 
-    response: float  # s
-    target: float  # share of the tasks
-    period: float  # s, 0: none
-    penalty: float  # currency per what the rule counts
-    rule: str  # violation, excess, period or module:function
+    rule: str = "violation"  # violation, excess, period or module:function
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +305,56 @@ class Tariff:
     green_carbon: float = 0.0  # g/J
 
 
+def _span(meaning: str) -> DeclaredQuantity:
+    """A time that need not be given."""
+    return DeclaredQuantity("time", meaning, above=True, optional=True, batched=True)
+
+
+_SHARE = DeclaredQuantity("fraction", "part of the selected nodes that make this workload", most=1.0, batched=True)
+_DEADLINE = DeclaredQuantity(
+    "time", "allowed response time; later completions are counted late", above=True, optional=True, batched=True,
+    reported="allowed response time, inf for none",
+)  # fmt: skip
+_VALUE = DeclaredQuantity(
+    "", "what the result of a task is worth at once; default: nothing is known of it", above=True, optional=True,
+    batched=True, asks="a 'value' of results", reported="what its result was worth when it came back, 0: nothing",
+)  # fmt: skip
+_HALF_LIFE = _span("time in which the value halves; default: it does not decay")
+_MOVES = "moves with a running task to another host; default: its input"
+_STATE = DeclaredQuantity("bytes", _MOVES, optional=True, asks="'state' that moves")
+
+
+def _held(name: str) -> DeclaredQuantity:
+    return DeclaredQuantity("bytes", "that a task takes at its host until it is computed", asks=f"'{name}' of its own")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadQuantities:
+    """The plain numbers of a stream of tasks: a line declares one, from the scenario's key to the engine's column."""
+
+    deadline: Annotated[float, _DEADLINE] = math.inf  # s
+    value: Annotated[float, _VALUE] = 0.0  # at a response time of 0; 0: not known
+    half_life: Annotated[float, _HALF_LIFE, OnlyWith("value")] = math.inf  # s
+    share: Annotated[float, _SHARE] = 1.0
+    active: Annotated[float, _span("mean length of the active phase; with idle: on/off source")] = 0.0  # s, 0: always
+    idle: Annotated[float, _span("mean length of the idle phase")] = 0.0  # s
+    start: Annotated[float, DeclaredQuantity("time", "no tasks before this time", batched=True)] = 0.0  # s
+    stop: Annotated[float, _span("no new tasks from this time on")] = math.inf  # s
+    memory: Annotated[float, _held("memory")] = 0.0  # B
+    storage: Annotated[float, _held("storage")] = 0.0  # B
+    state: Annotated[float, _STATE] = -1.0  # B, negative: its input
+
+
 @dataclass(frozen=True, slots=True)
-class Workload:
+class Affinity:
+    """Nodes and workloads that tasks are bound to, or kept away from."""
+
+    hosts: tuple[SlotRange, ...] | None = None  # None: nothing about nodes
+    workloads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Workload(WorkloadQuantities):
     """A stream of tasks; its index in `Scene.workloads` is its code in frames."""
 
     name: str
@@ -251,22 +364,20 @@ class Workload:
     input: Law  # B
     output: Law  # B
     work: Law  # cycles
-    deadline: float  # s, inf: none
-    share: float  # part of the sources that take part
-    active: float  # s, mean; 0: always active
-    idle: float  # s, mean
-    start: float  # s
-    stop: float  # s, inf: end of the run
-    memory: float = 0.0  # B at its host
-    storage: float = 0.0  # B
     accelerator: str = ""  # kind of accelerator that a task needs, "": none
     operations: Law = Law("fixed", 0.0)  # noqa: RUF009 - frozen; FLOP on it
     sensitivity: float = 1.0  # c in 1 + c (f_max / f - 1), how much longer work takes at clock f
     bag: tuple[float, float] = (0.0, 0.0)  # mean and standard deviation of the tasks in a bag
     trace: str = ""  # file
-    state: float = -1.0  # B that move with a running task, negative: its input
     graph: tuple[Stage, ...] = ()
     agreement: Agreement | None = None
+    affinity: Affinity = Affinity()
+    anti_affinity: Affinity = Affinity()
+
+    @property
+    def bound(self) -> bool:
+        """Whether some hosts may not run its tasks, or not at some times."""
+        return self.affinity != Affinity() or self.anti_affinity != Affinity()
 
     def specialities(self) -> dict[str, str]:
         """What it asks of a model beyond plain tasks with a size and work: key in the scenario -> in words."""
@@ -274,12 +385,14 @@ class Workload:
             "graph": "stages" if self.graph else "",
             "arrivals": f"arrivals by '{self.arrivals}'" if self.arrivals in ("bag", "trace") else "",
             "accelerator": f"operations on a {self.accelerator}" if self.accelerator else "",
-            "memory": "'memory' of its own" if self.memory > 0.0 else "",
-            "storage": "'storage' of its own" if self.storage > 0.0 else "",
             "sensitivity": "work less than proportional to the clock" if self.sensitivity != 1.0 else "",
-            "state": "'state' that moves" if self.state >= 0.0 else "",
+            "affinity": "affinity to hosts" if self.affinity != Affinity() else "",
+            "anti_affinity": "anti-affinity to hosts" if self.anti_affinity != Affinity() else "",
             "sla": "an agreement" if self.agreement is not None else "",
         }
+        plain = {one.name: one.default for one in fields(WorkloadQuantities)}
+        for key, one in quantities(WorkloadQuantities).items():
+            found[key] = one.asks if getattr(self, key) != plain[key] else ""
         return {key: words for key, words in found.items() if words}
 
 
@@ -318,6 +431,7 @@ class Scene:
     tariffs: tuple[Tariff, ...] = ()
     capacity: int = field(default=0)  # slots in all: static nodes and fleets
     real: Literal["", "netns", "containers"] = ""  # where nodes with `runs` are real; "": nowhere
+    media: tuple[Medium, ...] = ()  # that adapters bring, beside `cosim.contract.medium.MEDIA`
 
     @staticmethod
     def build(

@@ -12,10 +12,12 @@ from pathlib import Path
 
 VARIABLES: Mapping[str, Mapping[str, str]] = {
     "a run and its commands": {
-        "COSIM_TOKEN": "token of `cosim run --control` and `cosim view`; default: a new one for each run",
+        "COSIM_TOKEN": "token of `--control`, `cosim view` and `cosim command`; default: a new one for each run",
+        "COSIM_PASSWORD": "password of the dashboard; default: none at loopback, else one that `cosim view` prints",
         "COSIM_LIVE_TOKEN": "token of `cosim nodes tcp://HOST:PORT`; it stands in the run's `logs/*/control.json`",
         "COSIM_LOG": "level of `logs/run.log`: `DEBUG`, `INFO`, …",
         "COSIM_CACHE": "folder of compiled engines and installed tools; default: `~/.cache/continuum-cosim`",
+        "COSIM_UNTRUSTED": "`1`: scenarios are data alone, as with `--untrusted`",
         "COSIM_PRECOMPILE": "`0` while a wheel is built: without machine code, so that first runs compile",
         "COSIM_NS3": "folder `ns3` of the wheel to compile against; default: the installed one",
         "COSIM_METRICS": "`HOST:PORT` of metrics of any scenario that has the telemetry adapter",
@@ -28,7 +30,7 @@ VARIABLES: Mapping[str, Mapping[str, str]] = {
         "COSIM_MEMORY": "memory of the run's container, 16g by default",
         "COSIM_NODE_MEMORY": "memory of the container of a node that states none, 4g by default",
         "COSIM_DASHBOARD": "port of the dashboard on the host's loopback, or several",
-        "COSIM_PUBLISHED": "the same, told to the dashboard",
+        "COSIM_PUBLISHED": "the same, for the dashboard",
         "COSIM_PROMETHEUS": "port of Prometheus on the host's loopback",
         "COSIM_GRAFANA": "port of Grafana on the host's loopback",
         "COSIM_PROMETHEUS_IMAGE": "image of Prometheus",
@@ -38,7 +40,7 @@ VARIABLES: Mapping[str, Mapping[str, str]] = {
         "COSIM_MANAGEMENT": "network that the engines of several machines share",
         "COSIM_CA": "certificate file that builds of images trust as well",
     },
-    "the run, told by what starts its real nodes": {
+    "the run, set by what starts its real nodes": {
         "COSIM_NETWORK": "address of the network service for link states",
         "COSIM_REPORTS": "address of its reports",
         "COSIM_GATEWAY": "address at which agents of nodes attach",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from cosim.contract.extras import how_to_install
 
@@ -22,6 +24,18 @@ class CosimError(Exception):
     """
 
     exit_code = 1
+    adapter = ""  # whose call it came from, if it did
+    phase = ""  # of that adapter: build, start, step, finish, close
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[CosimError], args: tuple[Any, ...], state: dict[str, Any]) -> CosimError:
+    """An error that came from another process, whatever it is made from."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +86,39 @@ def refusals(act: Callable[[], object]) -> list[Problem]:
     return []
 
 
-def foreign(error: BaseException) -> bool:
-    """Whether `error` is an adapter's own; not Ctrl-C, and nothing that this package raises on purpose.
+class Interruption(BaseException):
+    """What handlers of signals in this package raise, as no adapter does."""
 
-    What libraries raise need not be an `Exception`: asyncio's cancellation is none.
+
+def by_signal(error: BaseException) -> bool:
+    """Whether `error` is somebody's wish to end this process, as by Ctrl-C, and no failure of the code that ran."""
+    if isinstance(error, KeyboardInterrupt):
+        return isinstance(error, Interruption) or signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    return isinstance(error, Interruption)
+
+
+def blamed(error: BaseException, adapter: str, phase: str, time: float | None = None) -> BaseException:
+    """`error`, raised in a call of `adapter`, as an error that names it, of whatever class it is.
+
+    What libraries raise need not be an `Exception`, and a foreign adapter may raise the errors of this package. Those
+    that mean something to the command line (`SetupError`, `ScenarioError`, `RunError`) keep their class.
     """
-    return not isinstance(error, KeyboardInterrupt) and not type(error).__module__.startswith("cosim.")
+    if by_signal(error) or (isinstance(error, AdapterError) and error.adapter == adapter):
+        return error
+    if isinstance(error, ProtocolError) or not isinstance(error, (RunError, ScenarioError)):
+        text = str(error) if isinstance(error, CosimError) else error_line(error)
+        return AdapterError(text, adapter=adapter, phase=phase, time=time)
+    name = f"adapter '{adapter}'"
+    error.adapter, error.phase = adapter, phase
+    if isinstance(error, ScenarioError):
+        problems = [p if name in str(p) else replace(p, message=f"{name}: {p.message}") for p in error.problems]
+        error.problems, error.args = problems, ("\n".join(map(str, problems)),)
+    elif name not in str(error):
+        error.args = (f"{name} in {phase}{_at(time)}: {error}",)
+    return error
 
 
-def told(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """`error` in one line: its type, its message, and the line of code outside this installation that raised it.
 
     That line locates a function of the user's own (a scheduler, a policy, a rule); errors from installed code have
@@ -122,8 +160,11 @@ class AdapterError(CosimError):
         self.phase = phase
         self.time = time
         self.remote_traceback = remote_traceback
-        at = f" at {time:g} s" if time is not None else ""
-        super().__init__(f"adapter '{adapter}' failed in {phase}{at}: {message}")
+        super().__init__(f"adapter '{adapter}' failed in {phase}{_at(time)}: {message}")
+
+
+def _at(time: float | None) -> str:
+    return f" at {time:g} s" if time is not None else ""
 
 
 class RunError(CosimError):

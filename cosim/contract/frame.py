@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from cosim.contract.signals import LARGEST, Column, Signal
 
 Array = NDArray[Any]
+_MOST_COLUMNS = 1000  # of a mapping that may have no end
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +73,13 @@ class Frame:
         columns = {name: column.copy() for name, column in self.columns.items()}
         return Frame(self.signal, self.time, self.slot.copy(), columns, self.table)
 
+    def taken(self) -> Frame:
+        """What a foreign producer has just returned, looked at once: plain columns that it cannot change any more."""
+        columns = self.columns
+        if isinstance(columns, Mapping):
+            columns = {name: _own(columns[name]) for name in islice(columns, _MOST_COLUMNS)}
+        return Frame(self.signal, self.time, _own(self.slot), columns, self.table)
+
     def guarded(self) -> Frame:
         """The same rows in arrays that their reader cannot write to."""
         columns = {name: _read_only(column) for name, column in self.columns.items()}
@@ -88,6 +97,11 @@ class Frame:
                 for a, b in zip(self.columns.values(), other.columns.values(), strict=True)
             )
         )
+
+
+def _own(values: Array) -> Array:
+    """A copy of a plain array; anything else as it is, for the contract to refuse."""
+    return values.copy() if type(values) is np.ndarray and values.flags.c_contiguous else values
 
 
 def _read_only(values: Array) -> Array:

@@ -12,9 +12,10 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from cosim.contract import units
+from cosim.contract.trust import PlainText
 
 
-class TextForm:
+class TextForm(PlainText):
     """Pydantic marker: the field is written as text, read by `read` and printed by `write`.
 
     `read` gets whatever the file holds and raises `ValueError`; a `value_type` passes as it is.

@@ -6,10 +6,16 @@ They are GeoJSON in the adapter's scratch folder (`Context.scratch`), in m east 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 FILE = "map.geojson"
+
+
+def credit(words: str) -> str:
+    """The credit that the map of a scenario with these words needs, "" where its data is its own (ODbL 1.0, 4.3)."""
+    return "© OpenStreetMap contributors" if re.search(r"openstreetmap|\bosm\b", words, re.IGNORECASE) else ""
 
 
 def write_lines(folder: Path, lines: Iterable[Iterable[Sequence[float]]]) -> int:

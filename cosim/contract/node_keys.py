@@ -14,13 +14,17 @@ from pydantic import AfterValidator, Field, model_validator
 
 from cosim.contract import units
 from cosim.contract.block import Block, Name, OnlyWith, TextBlock
+from cosim.contract.declared import keys_of
+from cosim.contract.hints import nearest
 from cosim.contract.laws import Law, LawText, TextForm
+from cosim.contract.link import LinkState
+from cosim.contract.quantity import carried
+from cosim.contract.trust import Trusted, Words
 from cosim.contract.units import (
     BitRate,
     Distance,
     Duration,
     EnergyPerBit,
-    Fraction,
     Frequency,
     Gain,
     Level,
@@ -66,10 +70,10 @@ class Cell(Block):
 def fits(carrier: float, bandwidth: float) -> None:
     """Raise `ValueError` for a channel (Hz) that reaches below 0 Hz."""
     if bandwidth > 2.0 * carrier:
-        told = (
+        reported = (
             f"{units.show(bandwidth, 'frequency')} does not fit around a carrier of {units.show(carrier, 'frequency')}"
         )
-        raise ValueError(f"a channel of {told}; is the unit right?")
+        raise ValueError(f"a channel of {reported}; is the unit right?")
 
 
 class RadioEnergy(Block):
@@ -165,37 +169,77 @@ class Wifi(Block):
         return self
 
 
+ARDUPILOT = "vuav-ardupilot"  # a vehicle that the ArduPilot named by `command` flies
+IMAGES = ("vuav", ARDUPILOT, "vrover", "vedgenode")  # ours
+
+
+def _known(image: str) -> str:
+    """`image`, unless an engine would look for a misspelt name of ours in a registry."""
+    meant = "" if "/" in image or image in IMAGES else nearest(image, IMAGES)
+    if meant:
+        raise ValueError(
+            f"'{image}' is none of our images; did you mean '{meant}'? For one of yours use a name with a /"
+        )
+    return image
+
+
 _Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 _Port = Annotated[int, Field(ge=1, le=65535, strict=True)]
+_PROGRAM = "runs a program"
 
 
 class Software(TextBlock):
     """The software of a node when nodes are real: `runs: vuav`, or its keys."""
 
     TEXT: ClassVar[str] = "image"
-    image: Annotated[str, Field(pattern=r"^[a-z0-9][A-Za-z0-9._/:@-]{0,199}$")] = Field(
-        description="vuav, vrover, vedgenode, or any container image"
+    image: Annotated[Words, Field(pattern=r"^[a-z0-9][A-Za-z0-9._/:@-]{0,199}$"), AfterValidator(_known)] = Field(
+        description="vuav, vuav-ardupilot, vrover, vedgenode, or any container image"
     )
-    command: tuple[str, ...] = Field((), description="instead of the image's own")
-    environment: dict[_Variable, str] = Field({}, description="variables of its processes")
-    ports: tuple[_Port, ...] = Field((), description="ports shown on the host's loopback")
+    command: Annotated[tuple[str, ...], Trusted(_PROGRAM)] = Field(
+        (), description="instead of the image's own; of vuav-ardupilot: path of the program, and its arguments"
+    )
+    environment: Annotated[dict[_Variable, str], Trusted(_PROGRAM)] = Field(
+        {}, description="variables of its processes"
+    )
+    ports: Annotated[tuple[_Port, ...], Trusted("listens on a network")] = Field(
+        (), description="ports shown on the host's loopback"
+    )
 
 
-class Uplink(TextBlock):
+@keys_of(LinkState)
+class LinkKeys(Block):
+    """What a link does to packets."""
+
+    rate_back: BitRate | None = Field(None, description="the other way, where that is another rate than `rate`")
+
+    @model_validator(mode="after")
+    def _bursts_are_possible(self) -> LinkKeys:
+        state = self.state
+        if state.burst and not 0.0 < state.loss < 1.0:
+            raise ValueError("'burst' needs a 'loss' between 0 and 100 %: how many packets are lost in all")
+        if state.burst and state.burst * (1.0 - state.loss) < state.loss:
+            least = state.loss / (1.0 - state.loss)
+            raise ValueError(f"'burst' is {state.burst:g}, and with this 'loss' {least:.3g} at least are lost in a row")
+        if state.reorder and not state.delay:
+            raise ValueError("'reorder' needs a 'delay', without which no packet passes another")
+        return self
+
+    @property
+    def state(self) -> LinkState:
+        """From the first selection to the second, or from the node."""
+        return LinkState(**carried(self, LinkState))
+
+    @property
+    def back(self) -> LinkState:
+        """The other way."""
+        return self.state._replace(rate=self.rate_back or self.state.rate)
+
+
+class Uplink(LinkKeys, TextBlock):
     """A link from a real node to the network of the host that runs it: `uplink: host`, or its keys."""
 
     TEXT: ClassVar[str] = "to"
     to: Literal["host"] = Field(description="the host, and what the host reaches")
-    rate: BitRate = Field(1e9, description="in each direction")  # bit/s
-    rate_back: BitRate | None = Field(None, description="towards the node, where that is another rate than `rate`")
-    delay: Duration = Field(0.0, description="added once per direction")  # s
-    jitter: Duration = Field(0.0, description="of the delay: uniform from delay - jitter to delay + jitter")  # s
-    loss: Fraction = Field(0.0, description="of packets")  # 1
-
-    @property
-    def back(self) -> float:
-        """bit/s towards the node."""
-        return self.rate_back or self.rate
 
 
 def _ipv4(text: str) -> str:
@@ -220,7 +264,7 @@ class Live(Block):
     shaping: bool = Field(
         False, description="its own links to the addresses of other live nodes may be made as the models say"
     )
-    address: Annotated[str, AfterValidator(_ipv4)] | None = Field(
+    address: Annotated[str, AfterValidator(_ipv4), Trusted("connects to a machine")] | None = Field(
         None, description="IPv4 address of the machine where the others reach it, for their shaping"
     )
     interval: Period = Field(1.0, description="between two reports of the machine")  # s

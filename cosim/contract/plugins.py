@@ -4,8 +4,10 @@ Each kind has a group of its own, and the extensions that come with this package
 
     cosim.adapters      what can be named under `adapters`: `module:ADAPTER`, an `AdapterKind`
     cosim.calibrations  methods of `calibrate.method`: `module:function`, see `cosim.twin.fitting.methods`
+    cosim.claims        tables and figures of sources: a package with a `claims.toml`, see the extension `reproduce`
     cosim.commands      verbs of the command line: `module:name` of a function, or of a `typer.Typer`
     cosim.environments  learning environments `cosim/NAME`: `module:Class`, a `gymnasium.Env`
+    cosim.exporters     formats of `cosim export`: `module:function`, a command of typer
     cosim.importers     sources of `cosim import`: `module:function`, a command of typer
     cosim.jobs          `calibrate.job`: a module with `problems` and `SETTINGS`, see `cosim.twin.jobs`
     cosim.models        models that schedulers decide for: `module:name` of a `cosim.schedulers.ScheduledModel`
@@ -16,17 +18,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import entry_points
-from typing import Any
+from importlib.metadata import EntryPoints, entry_points
+from typing import Any, cast
 
 from cosim.contract.errors import SetupError
 from cosim.contract.functions import attribute_of
 
 
 @cache
+def settle() -> EntryPoints:
+    """What is installed, as it was at the first call: packages beside a scenario, which may come later, are none."""
+    return cast("EntryPoints", entry_points())  # in Python 3.11 a mapping with the same `select`
+
+
+@cache
 def installed(kind: str) -> Mapping[str, str]:
     """The names in the group ``cosim.KIND``, sorted, and where each is. Nothing is imported."""
-    return {point.name: point.value for point in sorted(entry_points(group=f"cosim.{kind}"))}
+    return {point.name: point.value for point in sorted(settle().select(group=f"cosim.{kind}"))}
 
 
 @cache

@@ -6,18 +6,20 @@ for. A package that cannot be imported does not break the others: it is listed w
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import pkgutil
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from cosim.contract.adapter import AdapterKind
 from cosim.contract.errors import SetupError
 from cosim.contract.functions import attribute_of
 from cosim.contract.plugins import installed
+from cosim.contract.trust import distrusting
 
 PLACE = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*"  # module:ATTRIBUTE
 
@@ -57,7 +59,7 @@ def adapter_kind(name: str) -> AdapterKind:
 
     Raises `SetupError` when there is none of that name or its package cannot be imported.
     """
-    if is_place(name):
+    if is_place(name) and not distrusting():
         target = name
     elif name in _folders():
         target = f"cosim.adapters.{name}:ADAPTER"
@@ -86,6 +88,19 @@ def engine_command(name: str) -> Callable[..., Sequence[str]]:
     except (ImportError, AttributeError) as error:
         raise SetupError(f"there is no network backend '{name}': {module}.command: {error}") from error
     return command
+
+
+def beside(name: str, module: str) -> ModuleType | None:
+    """The module of that name in the package of the adapter `name`; None if there is none, or no such adapter.
+
+    The place of an adapter is no name here: what a folder of results states is not imported.
+    """
+    package = f"cosim.adapters.{name}" if name in _folders() else installed("adapters").get(name, "").partition(":")[0]
+    try:
+        there = bool(package) and importlib.util.find_spec(f"{package}.{module}") is not None
+    except ModuleNotFoundError:  # it is not there, or is no package
+        there = False
+    return importlib.import_module(f"{package}.{module}") if there else None
 
 
 def list_adapters() -> list[AdapterListing]:

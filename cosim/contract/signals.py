@@ -8,10 +8,15 @@ every row of every tick to that. Adapters declare further signals in their `Adap
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Literal
+
+from cosim.contract import medium
+from cosim.contract.entities import WorkloadQuantities
+from cosim.contract.quantity import quantities, those
+from cosim.contract.units import DIMENSIONS
 
 Role = Literal["value", "slot", "code", "counter"]
 
@@ -128,7 +133,7 @@ MOBILITY = Signal("mobility", "where moving nodes are", (
 
 LINK = Signal("link", "a device's radio link to the cell that serves it", (
     Column("cell", "int32", "", "slot of the serving base station, -1 without coverage", "slot"),
-    Column("rsrp", "float64", "dBm", "received power of the serving cell"),
+    Column("rsrp", "float64", "dBm", "received power of the serving cell; NaN: a medium without it", optional=True),
     Column("snr", "float64", "dB", "downlink signal to noise and interference"),
     Column("uplink_rate", "float64", "bit/s", "rate that the device's uploads share now, before loss", low=0.0),
     Column("downlink_rate", "float64", "bit/s", "rate that its downloads share", low=0.0),
@@ -197,6 +202,7 @@ ACCELERATOR = Signal("accelerator", "an accelerator of a host; the row's slot is
     Column("completed", "int64", "1", "tasks finished here so far", low=0.0),
 ), rows="event")  # fmt: skip
 
+OF_WORKLOADS = those(WorkloadQuantities, "reported")
 TASK = Signal("task", "a task that ended; the row's slot is the device that made it", (
     Column("task", "int64", "", "serial number in the order of creation", low=0.0),
     Column("workload", "int16", "", "which workload", "code", "workloads"),
@@ -210,7 +216,11 @@ TASK = Signal("task", "a task that ended; the row's slot is the device that made
     Column("input", "float64", "B", "input size", low=0.0),
     Column("output", "float64", "B", "output size", low=0.0),
     Column("work", "float64", "cycles", "computation", low=0.0),
-    Column("deadline", "float64", "s", "allowed response time, inf for none", low=0.0, high=inf),
+    *(
+        Column(name, "float64", next(iter(DIMENSIONS.get(one.dimension, "1"))), one.reported, low=0.0, high=inf)
+        for name, one in quantities(WorkloadQuantities).items()
+        if one.reported
+    ),
     Column("late", "bool", "", "completed after its deadline"),
 ), rows="event")  # fmt: skip
 
@@ -237,16 +247,21 @@ NODE_EVENT = Signal("node_event", "what happens to nodes", (
     Column("created", "float64", "s", "since when the node is there", low=0.0),
 ), rows="event")  # fmt: skip
 
+TAKEN = Signal("taken", "tasks that real machines get from now on instead of a model; the slot is their first source", (
+    Column("workload", "int32", "", "of the tasks", "code", "workloads"),
+    Column("share", "float64", "1", "of them", low=0.0, high=1.0),
+), rows="event")  # fmt: skip
+
 PEER_LINK = Signal("peer_link", "a link from one node straight to another; the row's slot is the sender", (
     Column("peer", "int32", "", "slot of the receiver", "slot"),
-    Column("rate", "float64", "bit/s", "what the link carries when nobody else sends", low=0.0, high=inf),
+    Column("rate", "float64", "bit/s", "what the link carries when no other device sends", low=0.0, high=inf),
     Column("delay", "float64", "s", "one way, besides the transmission", low=0.0),
     Column("jitter", "float64", "s", "half width of the delay's variation", low=0.0),
     Column("loss", "float64", "1", "of packets", low=0.0, high=1.0),
     Column("rssi", "float64", "dBm", "received power, NaN: not known", optional=True),
 ), rows="event")  # fmt: skip
 
-LINK_INTERFACES = ("wlan0", "lte0", "eth1")
+LINK_INTERFACES = tuple(one.interface for one in medium.MEDIA if one is not medium.UPLINK)
 LINK_PROBE = Signal("link_probe", "a link as asked for and as measured between real nodes; the slot is the sender", (
     Column("peer", "int32", "", "slot of the receiver", "slot"),
     Column("interface", "int8", "", "of both nodes", "code", LINK_INTERFACES),
@@ -291,9 +306,15 @@ RESOURCES = Signal("resources", "what a real machine or container says about its
     Column("temperature", "float64", "degC", "of its processor, NaN: no sensor", optional=True),
     Column("power", "float64", "W", "NaN: not known", low=0.0, optional=True),
     Column("meter", "int8", "", "where the power comes from", "code", NODE_METERS),
+    Column("cpu_wait", "float64", "1", "time that its threads waited for a core, per time", low=0.0, optional=True),
+    Column("memory_wait", "float64", "1", "share of time that a program waited for memory", low=0.0, optional=True),
+    Column("io_wait", "float64", "1", "share of time that a program waited for storage", low=0.0, optional=True),
     Column("round_trip", "float64", "s", "of its messages", low=0.0, optional=True),
     Column("clock_offset", "float64", "s", "its clock less ours", optional=True),
 ))  # fmt: skip
+# Above which a node's programs are starved. For a core: 20 ms in a second, as late as packets may be. For memory and
+# storage: 150 ms in a second, the trigger that the kernel's documentation shows (Documentation/accounting/psi.rst).
+STARVED: Mapping[str, float] = {"cpu_wait": 0.02, "memory_wait": 0.15, "io_wait": 0.15}
 
 CONNECTION_STATES = ("detached", "connected", "out-of-sync", "re-establishing")
 _LOG_CELL = Column("cell", "int32", "", "slot of the serving base station, -1 for none", "slot")
@@ -313,6 +334,7 @@ UE = Signal("ue", "what a phone logs of its downlink", (
     Column("rsrq", "float64", "dB", "SS-RSRQ: 10 log10 blocks + RSRP - RSSI on them"),
     Column("rssi_wide", "float64", "dBm", "all power on the whole channel"),
     Column("sinr", "float64", "dB", "effective over the channel"),
+    Column("excess", "float64", "dB", "interference and noise measured, over noise and what other cells should add"),
     Column("cqi", "int8", "1", "as reported, TS 38.214 table 5.2.2.1-2", low=0.0, high=15.0),
     Column("ri", "int8", "1", "layers, 0 without a connection", low=0.0, high=8.0),
     _LOG_MCS,
@@ -328,6 +350,8 @@ GNB = Signal("gnb", "what a base station logs of the uplink of a phone; no row f
     _LOG_RNTI,
     Column("sinr", "float64", "dB", "effective over the channel"),
     Column("rssi", "float64", "dBm", "all power at its receiver on the whole channel, this phone's included"),
+    Column("excess", "float64", "dB", "interference and noise measured, over noise and what other phones should add"),
+    Column("excess_cell", "float64", "dB", "excess of the downlink, mean over the cell's phones"),
     _LOG_MCS,
     _LOG_BLER,
     Column("nack", "float64", "1/s", "blocks that were not received at first", low=0.0),
@@ -340,7 +364,7 @@ GNB = Signal("gnb", "what a base station logs of the uplink of a phone; no row f
 
 REACH = Signal("reach", "the hosts that a scheduler has for the tasks of a real device, in its order", (
     Column("host", "int32", "", "slot of the host", "slot"),
-    Column("serving", "int32", "", "slot of the node that serves the device, -1: nobody does", "slot"),
+    Column("serving", "int32", "", "slot of the node that serves the device, -1: none", "slot"),
     Column("transfer", "float64", "s", "of 100 kB from the serving node to it, inf: no way", low=0.0, high=inf),
     Column("assigned", "int32", "1", "simulated tasks sent to the host and not yet computed", low=0.0),
     Column("up", "bool", "", "false while the host is failed"),
@@ -355,7 +379,14 @@ DESTINATION = Signal("destination", "where a node is sent", (
     Column("z", "float64", "m", "above the origin", optional=True),
 ))  # fmt: skip
 CATALOGUE: Mapping[str, Signal] = {s.name: s for s in (
-    MOBILITY, LINK, CELL, TRAFFIC, HOST, BATTERY, MACHINE, ACCELERATOR, TASK, DEMAND, TASK_EVENT, NODE_EVENT,
+    MOBILITY, LINK, CELL, TRAFFIC, HOST, BATTERY, MACHINE, ACCELERATOR, TASK, DEMAND, TAKEN, TASK_EVENT, NODE_EVENT,
     PEER_LINK, LINK_PROBE, VEHICLE, RESOURCES, UE, GNB, NEIGHBOUR_CELL, REACH, PLACEMENT,
     DESTINATION,
 )}  # fmt: skip
+
+
+def catalogue(interfaces: Iterable[str] = ()) -> dict[str, Signal]:
+    """The catalogue of a scenario whose adapters bring media with these interfaces."""
+    known = (*LINK_INTERFACES, *interfaces)
+    columns = (replace(one, codes=known) if one.codes is LINK_INTERFACES else one for one in LINK_PROBE.columns)
+    return {**CATALOGUE, LINK_PROBE.name: replace(LINK_PROBE, columns=tuple(columns))}

@@ -2,11 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.entities import Scene
 from cosim.contract.frame import Frame, SlotTable
+
+
+class Names:
+    """Who bears which id in a scene, and when a slot gets another member; one for all adapters of a run."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._holders = {node.id: -1 for node in scene.nodes}  # id -> first slot of its fleet, -1: a static node
+        self._borne: dict[int, set[str]] = {}  # by the first slot of a fleet
+        self.on_reborn: list[Callable[[NDArray[np.intp]], None]] = []  # called with slots that have another member
+
+    def take(self, table: SlotTable, before: SlotTable | None) -> str:
+        """Note the ids of a new `table` of a fleet in the place of those `before`; why that cannot be, or ""."""
+        ids, known = set(table.ids) - {""}, self._borne.get(table.first, set())
+        for name in ids - known:
+            if not isinstance(name, str):
+                return f"has the id {name!r}, a {type(name).__name__} and not a text"
+            if not name.isascii() and not valid_text(name):
+                return f"has the id {name!a}, which is no valid text"
+            if (holder := self._holders.get(name, table.first)) != table.first:
+                return f"has the id '{name}', which {'a node' if holder < 0 else 'a member of another fleet'} bears"
+        for name in known - ids:
+            del self._holders[name]
+        self._holders |= dict.fromkeys(ids - known, table.first)
+        self._borne[table.first] = ids
+        if before is not None:
+            grown = np.flatnonzero(table.generation[: len(before.ids)] != before.generation)
+            for hear in self.on_reborn if len(grown) else ():
+                hear(grown + table.first)
+        return ""
 
 
 class TableCheck:
@@ -16,7 +47,8 @@ class TableCheck:
     two comparisons of the rows' slots; only a new table is read in full.
     """
 
-    def __init__(self, adapter: str, scene: Scene) -> None:
+    def __init__(self, adapter: str, scene: Scene, names: Names | None = None) -> None:
+        self._names = names or Names(scene)
         self._fleets = {fleet.first: fleet for fleet in scene.fleets if fleet.adapter == adapter}
         self._tables: dict[int, SlotTable] = {}  # the last ones as given, by first slot
         self._frozen: dict[int, SlotTable] = {}  # copies of them, which their owner cannot change
@@ -40,6 +72,10 @@ class TableCheck:
             inside = (slots >= first) & (slots < first + len(table.ids))
             found[inside] = table.generation[slots[inside] - first]
         return found
+
+    def kept(self, table: SlotTable) -> SlotTable:
+        """A copy of `table`, which was found good, that its owner cannot change."""
+        return self._frozen[table.first]
 
     @property
     def owner(self) -> bool:
@@ -66,13 +102,17 @@ class TableCheck:
         n = len(table.ids)
         if n > fleet.capacity:
             return f"has {n} ids for a fleet of {fleet.capacity}"
-        if table.generation.shape != (n,) or table.generation.dtype != np.int32:
+        if type(table.generation) is not np.ndarray or table.generation.shape != (n,):
             return "must have one int32 generation per id"
+        if table.generation.dtype != np.int32 or not isinstance(table.epoch, (int, np.integer)):
+            return "must have int32 generations and a whole number as its epoch"
         last = self._frozen.get(table.first)
         wrong = _change(last, table) if last is not None else ""
         if wrong:
             return wrong
         if last is None or last.epoch != table.epoch:
+            if wrong := self._names.take(table, last):
+                return wrong
             self._learn(table)
         self._tables[table.first] = table
         return ""
@@ -122,3 +162,12 @@ def _change(before: SlotTable, after: SlotTable) -> str:
     if any(held and a and a != b for held, a, b in zip(same, before.ids, after.ids, strict=False)):
         return "gives a slot to another id without a new generation"
     return ""
+
+
+def valid_text(text: str) -> bool:
+    """Whether a file can hold `text`: not half a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -9,9 +9,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from cosim.contract.adapter import Ports, Read
 from cosim.contract.signals import free_column, free_signal
+from cosim.contract.trust import PlainText, Words
 
-SignalName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"), AfterValidator(free_signal)]
-ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$"), AfterValidator(free_column)]
+SignalName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$"), AfterValidator(free_signal), PlainText()]
+ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$"), AfterValidator(free_column), PlainText()]
 
 
 class WiringPart(BaseModel):
@@ -23,8 +24,8 @@ class WiringPart(BaseModel):
 class WiredInput(WiringPart):
     """Values of a column that are handed over; a subclass names the receiver."""
 
-    signal: str = Field(description="signal to read")
-    column: str = Field(description="its column")
+    signal: Words = Field(description="signal to read")
+    column: Words = Field(description="its column")
     delayed: bool = Field(False, description="take the value from before the present tick (closes a loop)")
 
 
@@ -33,8 +34,8 @@ class WiredOutput(WiringPart):
 
     signal: SignalName = Field(description="signal to write, a new one")
     column: ColumnName = Field(description="its column")
-    unit: str = Field("", max_length=32, description="unit of the column; empty when dimensionless")
-    meaning: str = Field("", description="what the column says")
+    unit: Words = Field("", max_length=32, description="unit of the column; empty when dimensionless")
+    meaning: Words = Field("", description="what the column says")
 
 
 def check_wiring(inputs: Sequence[WiredInput], outputs: Sequence[WiredOutput]) -> None:

@@ -10,11 +10,12 @@ calibrate:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
 from cosim.contract.block import Block, Name
+from cosim.contract.trust import FileName, NoCode, Values, Words
 from cosim.contract.units import Duration, Fraction, Period
 
 Shared = Literal["all", "kind", "node", "each"]
@@ -35,20 +36,20 @@ TASK_DURATIONS: Mapping[str, tuple[str, str]] = {
 class FreeBlock(Block):
     """A value that calibration may choose, written as the field itself is written."""
 
-    bounds: Annotated[list[Any], Field(min_length=2, max_length=2)] | None = Field(
+    bounds: Annotated[list[Values], Field(min_length=2, max_length=2)] | None = Field(
         None, description="lowest and highest value, as the field is written: [1 W, 6 W]; they differ in one number"
     )
-    choices: Annotated[list[Any], Field(min_length=2)] | None = Field(
+    choices: Annotated[list[Values], Field(min_length=2)] | None = Field(
         None, description="the values to choose from, instead of bounds: [nearest, least-loaded], [false, true]"
     )
     scale: Literal["linear", "log"] = Field("linear", description="log: relative steps are of equal size")
-    prior: str | None = Field(
+    prior: Words | None = Field(
         None, description="uniform, or normal 2.7 W +- 0.5 W (mean and standard deviation; also in %)"
     )
     share: Shared = Field(
         "all", description="a path with a selector: one value for all, one per kind, one per node or other entry"
     )
-    start: str | int | float | bool | None = Field(
+    start: Words | int | float | bool | None = Field(
         None, description="the value before calibration; default: what the scenario says"
     )
 
@@ -73,29 +74,31 @@ class ObservedBlock(Block):
     """
 
     model_config = ConfigDict(populate_by_name=True)
-    run: str | None = Field(None, description="folder of a recorded run; of several below it the youngest is taken")
-    file: str | None = Field(None, description="table with a header, or an export, instead of a run")
-    signal: Annotated[str, Field(pattern=r"^[a-z_]+\.[A-Za-z_][A-Za-z0-9_]*$")] = Field(
+    run: FileName | None = Field(
+        None, description="folder of a recorded run; of several below it the youngest is taken"
+    )
+    file: FileName | None = Field(None, description="table with a header, or an export, instead of a run")
+    signal: Annotated[Words, Field(pattern=r"^[a-z_]+\.[A-Za-z_][A-Za-z0-9_]*$")] = Field(
         description="what it is compared with: host.power, link.snr, or of tasks "
         "task.response, task.upload, task.wait, task.service, task.download, task.spacing (s)"
     )
-    column: str | None = Field(None, description="of the file, or a metric's name; default: the signal's own column")
-    between: Annotated[list[str], Field(min_length=2, max_length=2)] | None = Field(
+    column: Words | None = Field(None, description="of the file, or a metric's name; default: the signal's own column")
+    between: Annotated[list[Words], Field(min_length=2, max_length=2)] | None = Field(
         None, description="two columns of times whose difference is the value, instead of a column: [sent, answered]"
     )
-    unit: str | None = Field(None, description="of the file's column; default: the signal's own")
-    time: str | None = Field(
+    unit: Words | None = Field(None, description="of the file's column; default: the signal's own")
+    time: Words | None = Field(
         None, description="column of the file with the times; default: one called time, t, ts, timestamp, created, ..."
     )
-    time_unit: str | None = Field(
+    time_unit: Words | None = Field(
         None, alias="time-unit", description="of times that are numbers from a start of their own; default: s"
     )
-    node: str | None = Field(None, description="column of the file with the name of the node; default: node")
-    names: dict[str, str | None] = Field(
+    node: Words | None = Field(None, description="column of the file with the name of the node; default: node")
+    names: dict[Words, Words | None] = Field(
         {}, description="name in the file -> node of the scenario, or null for one that is left out"
     )
-    load: str | None = Field(None, description="column of the file with the load that the values should follow")
-    nodes: str | list[str] | None = Field(None, description="only of these nodes; of tasks: their devices")
+    load: Words | None = Field(None, description="column of the file with the load that the values should follow")
+    nodes: Words | list[Words] | None = Field(None, description="only of these nodes; of tasks: their devices")
     workloads: list[Name] | None = Field(None, description="only tasks of these workloads")
     by: Literal["all", "node"] | None = Field(
         None, description="distributions of all nodes together, or of each; default: each if a value is free by node"
@@ -119,9 +122,9 @@ class ObservedBlock(Block):
 class RecordingBlock(Block):
     """One of several recordings, such as one per load: where it is, and what of the scenario was different."""
 
-    run: str | None = Field(None, description="folder of a recorded run")
-    file: str | None = Field(None, description="table or export")
-    settings: dict[str, Any] = Field(
+    run: FileName | None = Field(None, description="folder of a recorded run")
+    file: FileName | None = Field(None, description="table or export")
+    settings: dict[Words, Values] = Field(
         {}, description="dotted path -> value in this recording: workloads.detect.arrivals: poisson 7 Hz"
     )
 
@@ -141,7 +144,7 @@ class PartBlock(Block):
     share: Fraction | None = Field(
         None, description="of the whole time, instead of times: fit the first, judge the rest"
     )
-    nodes: str | list[str] | None = Field(None, description="what these nodes measured")
+    nodes: Words | list[Words] | None = Field(None, description="what these nodes measured")
     recordings: Annotated[list[Name], Field(min_length=1)] | None = Field(None, description="all of these recordings")
 
     @property
@@ -167,8 +170,12 @@ class ReplayBlock(Block):
     """
 
     model_config = ConfigDict(populate_by_name=True)
-    run: str | None = Field(None, description="folder of a recorded run; of several below it the youngest is taken")
-    file: str | None = Field(None, description="table of tasks, one a row, with the time at which each was created")
+    run: FileName | None = Field(
+        None, description="folder of a recorded run; of several below it the youngest is taken"
+    )
+    file: FileName | None = Field(
+        None, description="table of tasks, one a row, with the time at which each was created"
+    )
     placement: bool = Field(True, description="every task of a run goes to the node that it ran on")
     sizes: list[Literal["input", "output", "work"]] = Field(
         ["input", "output"], description="of each task, as recorded; the others are drawn by the workload's laws"
@@ -176,12 +183,16 @@ class ReplayBlock(Block):
     workload: Name | None = Field(
         None, description="of the tasks of a file; default: the only one, or a column workload"
     )
-    time: str | None = Field(None, description="column with the times of creation; default: as in 'observed'")
-    time_unit: str | None = Field(None, alias="time-unit", description="of times that are numbers; default: s")
-    node: str | None = Field(None, description="column with the device that made the task; default: node")
-    names: dict[str, str | None] = Field({}, description="name in the file -> node of the scenario")
-    columns: dict[Literal["input", "output", "work"], str] = Field({}, description="of the sizes; default: their names")
-    units: dict[Literal["input", "output", "work"], str] = Field({}, description="of the sizes; default: B and cycles")
+    time: Words | None = Field(None, description="column with the times of creation; default: as in 'observed'")
+    time_unit: Words | None = Field(None, alias="time-unit", description="of times that are numbers; default: s")
+    node: Words | None = Field(None, description="column with the device that made the task; default: node")
+    names: dict[Words, Words | None] = Field({}, description="name in the file -> node of the scenario")
+    columns: dict[Literal["input", "output", "work"], Words] = Field(
+        {}, description="of the sizes; default: their names"
+    )
+    units: dict[Literal["input", "output", "work"], Words] = Field(
+        {}, description="of the sizes; default: B and cycles"
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> ReplayBlock:
@@ -214,7 +225,7 @@ class CalibrateBlock(Block):
     """What `cosim calibrate` moves, compares and holds back."""
 
     model_config = ConfigDict(populate_by_name=True)
-    free: dict[str, FreeBlock] = Field({}, description="dotted path, selectors allowed -> bounds or choices")
+    free: dict[Words, FreeBlock] = Field({}, description="dotted path, selectors allowed -> bounds or choices")
     observed: dict[Name, ObservedBlock] = Field({}, description="name of a measured signal -> where it is")
     recordings: dict[Name, RecordingBlock] = Field(
         {}, description="several recordings of the same system, such as one per load; none: 'observed' names the files"
@@ -227,12 +238,12 @@ class CalibrateBlock(Block):
     method: Name = Field("auto", description="of the search; auto: by the problem")
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = Field(1, description="of the search")
     distance: Literal["w1", "energy"] = Field("w1", description="between distributions: Wasserstein-1, energy distance")
-    job: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")] | None = Field(
+    job: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$"), NoCode()] | None = Field(
         None, description="a job that brings its own model and data, instead of this scenario's"
     )
-    data: str | None = Field(None, description="folder with the job's data")
-    settings: dict[str, Any] = Field({}, description="of the job")
-    fields: dict[str, str] = Field(
+    data: FileName | None = Field(None, description="folder with the job's data")
+    settings: dict[Words, Values] = Field({}, description="of the job")
+    fields: dict[Words, Words] = Field(
         {}, description="dotted path of this scenario -> result of the job that the overlay file sets there"
     )
 

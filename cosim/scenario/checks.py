@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from cosim.contract.selector import name_matcher
 from cosim.contract.signals import CATALOGUE, Signal, grouping
 from cosim.scenario.calibrate import TASK_DURATIONS
 from cosim.scenario.gather import split, unknown, unknown_option
-from cosim.scenario.model import Scenario
+from cosim.scenario.model import BUILT_IN_EVENTS, EventBlock, Scenario
 from cosim.scenario.resolve import Resolved, ResolvedNodes, resolve
 from cosim.scenario.sweep import values as sweep_values
 from cosim.scenario.tree import Item, Keys, problem
@@ -23,6 +23,29 @@ from cosim.scenario.wording import shorten
 
 if TYPE_CHECKING:
     from cosim.contract.adapter import AdapterKind
+
+
+def event_faults(event: EventBlock | EventKey) -> Iterator[tuple[str, str, str]]:
+    """What an event lacks or has too much: the key, what is wrong, and a hint."""
+    do = str(getattr(event, "do", ""))
+    if isinstance(event, EventBlock):
+        endless = not BUILT_IN_EVENTS[do].undo
+        if do == "degrade" and (event.delay, event.loss, event.rate) == (0.0, 0.0, 1.0):
+            yield "do", "degrades nothing", "give 'delay', 'loss' or 'rate'"
+    else:
+        endless = not event.UNDO
+        if event.TARGET and getattr(event, event.TARGET) is None:
+            yield "do", f"'do: {do}' needs '{event.TARGET}'", f"name the {event.TARGET} it happens to"
+        if event.link is not None and event.link.count("/") != 1:
+            yield "link", "expected two selectors joined by a slash", "for example uav-2/edge-1"
+    if event.duration is not None and endless:
+        yield "for", f"'do: {do}' has no end", "remove 'for'"
+
+
+def refused(event: EventKey, configs: Sequence[BaseModel], nodes: Sequence[str]) -> str:
+    """Why no adapter, of those with these configurations that bring it, can carry out an event; ""."""
+    why = [event.refusal(config, nodes) for config in configs]
+    return why[0] if why and all(why) else ""
 
 
 def check(
@@ -51,7 +74,7 @@ def check(
     checks.positions(kinds, configs)
     checks.served(kinds)
     checks.selectors()
-    checks.events()
+    checks.events(kinds, configs)
     checks.tariffs()
     checks.addresses()
     checks.inputs()
@@ -149,6 +172,13 @@ class _Checks:
             self.apart(link.between, ("links", index, "between", 1))
         for name, workload in self.scenario.workloads.items():
             self.select(workload.source, ("workloads", name, "from"))
+            for key, bond in (("affinity", workload.affinity), ("anti_affinity", workload.anti_affinity)):
+                if bond is not None and bond.hosts is not None:
+                    self.select(bond.hosts, ("workloads", name, key, "hosts"))
+                for index, other in enumerate(bond.workloads if bond is not None else ()):
+                    if other not in self.scenario.workloads:
+                        at: Keys = ("workloads", name, key, "workloads", index)
+                        self.report(at, f"there is no workload '{other}'", did_you_mean(other, self.scenario.workloads))
         for signal, record in self.scenario.record.items():
             if record.nodes is not None:
                 self.select(record.nodes, ("record", signal, "nodes"))
@@ -199,7 +229,7 @@ class _Checks:
                 hint = did_you_mean(path.name, there, otherwise=f"files in {path.parent}")
                 self.report(at, f"there is no file '{shorten(str(text))}'", hint)
 
-    def events(self) -> None:
+    def events(self, kinds: Mapping[str, AdapterKind], configs: Mapping[str, BaseModel]) -> None:
         for index, event in enumerate(self.scenario.events):
             at: Keys = ("events", index)
             if event.node is not None:
@@ -209,28 +239,23 @@ class _Checks:
                 self.select(side, (*at, "link"))
             if len(sides) == 2:
                 self.apart(sides, (*at, "link"))
+            for key, message, hint in event_faults(event):
+                self.report((*at, key), message, hint)
             if isinstance(event, EventKey):
-                self.brought(event, at)
-                continue
-            if event.duration is not None and event.do in ("recover", "restore"):
-                self.report((*at, "for"), f"'do: {event.do}' has no end", "remove 'for'")
-            if event.do == "degrade" and (event.delay, event.loss, event.rate) == (0.0, 0.0, 1.0):
-                self.report((*at, "do"), "degrades nothing", "give 'delay', 'loss' or 'rate'")
+                do = getattr(event, "do", "")
+                bring = [configs[name] for name, kind in kinds.items() if name in configs and do in kind.events]
+                self.brought(event, bring, at)
 
-    def brought(self, event: EventKey, at: Keys) -> None:
-        """Check that an event of an adapter names its target, and has an end only if it can be undone."""
+    def brought(self, event: EventKey, configs: Sequence[BaseModel], at: Keys) -> None:
+        """Check that an event has a node that it can happen to, and an adapter that can carry it out."""
         do = getattr(event, "do", "")
-        if getattr(event, event.TARGET) is None:
-            self.report((*at, "do"), f"'do: {do}' needs '{event.TARGET}'", f"name the {event.TARGET} it happens to")
         nodes = self.world.select(event.node) if event.node is not None and self.certain else []
         if event.NEEDS and nodes and all(getattr(node.block, event.NEEDS, None) is None for node in nodes):
             message = f"'do: {do}' needs a node with '{event.NEEDS}', which '{nodes[0].id}' has not"
             having = [node.id for node in self.world.nodes if getattr(node.block, event.NEEDS, None) is not None]
             self.report((*at, "node"), message, f"there is {', '.join(having[:3])}" if having else "there is none")
-        if event.link is not None and event.link.count("/") != 1:
-            self.report((*at, "link"), "expected two selectors joined by a slash", "for example uav-2/edge-1")
-        if event.duration is not None and not event.UNDO:
-            self.report((*at, "for"), f"'do: {do}' has no end", "remove 'for'")
+        elif self.certain and (why := refused(event, configs, [node.id for node in nodes])):
+            self.report((*at, "do"), why)
 
     def record(self, kinds: Mapping[str, AdapterKind], configs: Mapping[str, BaseModel]) -> None:
         signals = _signals(kinds, configs)

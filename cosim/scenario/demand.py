@@ -7,13 +7,21 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from cosim.contract.block import Block, Name, OnlyWith
+from cosim.contract.block import Block, Name, OnlyWith, Selector
+from cosim.contract.declared import keys_of
+from cosim.contract.entities import AgreementQuantities
 from cosim.contract.laws import Law
-from cosim.contract.units import CarbonIntensity, Duration, Fraction, Period, Price, PricePerEnergy
+from cosim.contract.quantity import carried
+from cosim.contract.trust import FileName, NoCode
+from cosim.contract.units import CarbonIntensity, Duration, Fraction, Period, PricePerEnergy
 from cosim.scenario.hardware import AcceleratorName, LawOfOperations
 from cosim.scenario.text import LawOfBytes, LawOfWork
 
-Rule = Annotated[str, Field(pattern=r"^(violation|excess|period|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$")]
+Rule = Annotated[
+    str,
+    Field(pattern=r"^(violation|excess|period|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$"),
+    NoCode(),
+]
 
 
 class StageBlock(Block):
@@ -49,13 +57,23 @@ def ordered(graph: dict[str, StageBlock]) -> list[str]:
     return order
 
 
+class AffinityBlock(Block):
+    """Nodes and workloads that tasks are bound to, or kept away from; as required affinity in Kubernetes."""
+
+    hosts: Selector | None = Field(None, description="names with * and ?, kind:NAME, tier:NAME, or lists of these")
+    workloads: list[Name] = Field([], description="those that have tasks on the host when a task is given to it")
+
+    @model_validator(mode="after")
+    def _names_something(self) -> AffinityBlock:
+        if self.hosts is None and not self.workloads:
+            raise ValueError("give 'hosts' or 'workloads'")
+        return self
+
+
+@keys_of(AgreementQuantities)
 class SlaBlock(Block):
     """A service-level agreement about the tasks of a workload."""
 
-    response: Period = Field(description="a task that takes longer, or fails, violates the agreement")
-    target: Fraction = Field(1.0, description="part of the tasks that must keep it")
-    period: Period | None = Field(None, description="length of the periods in which the target is looked at")
-    penalty: Price = Field(0.0, description="per what the rule counts")
     per: Rule = Field(
         "violation",
         description="violation, excess (per second over the response), period (below target), or module:function",
@@ -63,7 +81,7 @@ class SlaBlock(Block):
 
     @model_validator(mode="after")
     def _has_period(self) -> SlaBlock:
-        if self.per == "period" and self.period is None:
+        if self.per == "period" and not AgreementQuantities(**carried(self, AgreementQuantities)).period:
             raise ValueError("'per: period' needs 'period'")
         return self
 
@@ -106,8 +124,10 @@ class TariffBlock(Block):
     )
     windows: list[WindowBlock] = Field([], description="times with other values; they must not overlap")
     repeat: Period | None = Field(None, description="the windows, green ones too, come again every so often: 24 h")
-    prices: str | None = Field(None, description="file of prices per kWh, one a line, or lines of: time in s, price")
-    carbons: str | None = Field(None, description="file of g/kWh, in the same form")
+    prices: FileName | None = Field(
+        None, description="file of prices per kWh, one a line, or lines of: time in s, price"
+    )
+    carbons: FileName | None = Field(None, description="file of g/kWh, in the same form")
     every: Period = Field(3600.0, description="time between the lines of a file without times")
     green: list[GreenBlock] = Field([], description="times with green energy; they must not overlap")
     green_price: Annotated[PricePerEnergy, OnlyWith("green")] = Field(0.0, description="of green energy")

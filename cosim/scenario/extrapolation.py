@@ -30,8 +30,12 @@ def extrapolations(loaded: Loaded) -> tuple[str, ...]:
     """Warnings: one for each calibrated value or condition that the scenario leaves."""
     found: dict[str, None] = {}
     for name, block in loaded.scenario.calibrated.items():
-        for told in (*_values(loaded, name, block), *_fields(loaded, name, block), *_conditions(loaded, name, block)):
-            found[told] = None
+        for reported in (
+            *_values(loaded, name, block),
+            *_fields(loaded, name, block),
+            *_conditions(loaded, name, block),
+        ):
+            found[reported] = None
     return tuple(found)
 
 

@@ -211,7 +211,10 @@ class FreeValues:
         kind: Literal["real", "integer"] = "real"
         if whole and not self._fits(members[0], form.text(between_them)):
             kind = "integer"
-        return Free(name, members, form, least, most, kind, declared.scale, prior, (), start, declared.varies)
+        return Free(
+            name, members, form, least, most, kind=kind, scale=declared.scale, prior=prior, start=start,
+            varies=declared.varies,
+        )  # fmt: skip
 
     def _try(self, members: tuple[Keys, ...], value: object, at: Keys) -> bool:
         """Whether every field can have `value`, written at `at`; what is wrong is reported."""

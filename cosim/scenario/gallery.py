@@ -93,16 +93,17 @@ class Example:
 
 def examples() -> list[Example]:
     """The scenarios that come with the package and that its extensions allow, by name."""
-    return [one for one in _all() if not one.missing()]
+    return [one for one in every() if not one.missing()]
 
 
-def _all() -> list[Example]:
+def every() -> list[Example]:
+    """The scenarios that come with the package, by name, whether or not what they need is there."""
     return [Example(file.parent.name, file.parent) for file in sorted(shipped().glob(f"*/{FILE}"))]
 
 
 def example(name: str) -> Example:
     """The scenario `name` of the gallery. Raises `SetupError` when there is none."""
-    known = {one.name: one for one in _all()}
+    known = {one.name: one for one in every()}
     if name in known and (extension := known[name].missing()):
         raise SetupError(f"scenario '{name}' needs the extension '{extension}', which is not there")
     if name not in known:

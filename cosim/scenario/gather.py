@@ -104,7 +104,7 @@ def _with_includes(
             )
         elif not target.is_file():
             hint = did_you_mean(target.name, sorted(p.name for p in target.parent.glob("*.yaml")), otherwise="there")
-            problems.append(problem(root, keys, f"there is no file '{shorten(str(target))}'", hint))
+            problems.append(problem(root, keys, f"there is no file '{shorten(name)}' in {target.parent}", hint))
         elif len(files) >= MOST_FILES:
             problems.append(problem(root, keys, f"more than {MOST_FILES} files are included"))
         else:

@@ -10,8 +10,11 @@ from pydantic import Field, model_validator
 
 from cosim.contract import units
 from cosim.contract.block import Block, OnlyWith, TextBlock
+from cosim.contract.declared import keys_of
+from cosim.contract.entities import AcceleratorQuantities, PowerStates, ScalingQuantities
 from cosim.contract.laws import Law, LawText, TextForm
-from cosim.contract.units import Duration, Fraction, Frequency, Period, Power
+from cosim.contract.quantity import carried
+from cosim.contract.units import Frequency, Power
 
 AcceleratorName = Literal["gpu", "npu", "tpu", "fpga", "dsp"]
 WorkClass = Literal["compute", "memory", "hybrid", "io"]
@@ -53,13 +56,12 @@ UnitsText = Annotated[
 ]
 
 
+@keys_of(AcceleratorQuantities)
 class AcceleratorBlock(TextBlock):
     """An accelerator of a host: `2 x 10 TFLOPS`, or its keys."""
 
     TEXT: ClassVar[str] = "units"
     units: UnitsText = Field(description="units x speed of each")
-    idle: Power = Field(0.0, description="of each unit while it does nothing")
-    max: Power = Field(0.0, description="of each unit in use")
     shared: bool = Field(False, description="all tasks share the units, instead of one task per unit and a queue")
 
     @model_validator(mode="before")
@@ -69,26 +71,20 @@ class AcceleratorBlock(TextBlock):
 
     @model_validator(mode="after")
     def _rises(self) -> AcceleratorBlock:
-        if 0.0 < self.max < self.idle:
+        power = AcceleratorQuantities(**carried(self, AcceleratorQuantities))
+        if 0.0 < power.max < power.idle:
             raise ValueError("'max' is below 'idle'")
         return self
 
 
+@keys_of(PowerStates, "sleep")
 class SleepBlock(Block):
     """When a host falls asleep, what it draws then, and how it wakes for a task that comes."""
 
-    after: Period = Field(description="without a task")
-    power: Power = Field(0.0, description="while asleep")
-    wake: Duration = Field(0.0, description="time to wake; tasks that come wait for it")
-    wake_power: Power | None = Field(None, description="while waking; default: the power at full load")
 
-
+@keys_of(PowerStates, "boot")
 class BootBlock(Block):
     """What a node does after it has recovered from a failure, and what it draws until then."""
-
-    time: Duration = Field(0.0, description="after it has recovered; tasks that come wait for it")
-    power: Power | None = Field(None, description="while booting; default: the power at full load")
-    off: Power = Field(0.0, description="while failed")
 
 
 class PointBlock(Block):
@@ -110,17 +106,12 @@ class PointBlock(Block):
         return self
 
 
+@keys_of(ScalingQuantities)
 class ScalingBlock(Block):
     """Frequency and voltage scaling: operating points, and the governor that chooses among them."""
 
     governor: Literal["performance", "powersave", "ondemand", "userspace"] = Field(
-        "ondemand", description="fastest, slowest, by use, or the fastest until it is told otherwise"
-    )
-    period: Annotated[Period, OnlyWith("governor", "ondemand")] = Field(
-        0.1, description="ondemand: time between two looks at the use"
-    )
-    threshold: Annotated[Fraction, OnlyWith("governor", "ondemand")] = Field(
-        0.8, description="ondemand: use above which it takes the fastest; default of Linux"
+        "ondemand", description="fastest, slowest, by use, or the fastest until it is set"
     )
     platform: Literal["xeon-1220", "x-gene-2", "x-gene-3"] | None = Field(
         None, description="operating points and power of a measured processor"

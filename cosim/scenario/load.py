@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
+from cosim.contract import plugins
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.functions import search_in
 from cosim.contract.hints import did_you_mean
+from cosim.contract.trust import distrust, distrusting
 from cosim.scenario import tree
 from cosim.scenario.checks import check
 from cosim.scenario.gather import gather, scenario_file, split
@@ -129,7 +131,7 @@ class Draft:
             parts[0] == "adapters"
             and len(parts) == 2
             and "adapters" in wrong
-            and "which nobody defines" in problem.message
+            and "which no adapter defines" in problem.message
         ):
             return True  # the adapter that would define the signal was left out
         used = self.loaded.adapters.get(parts[1]) if parts[0] == "adapters" and self.loaded is not None else None
@@ -172,9 +174,16 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> Draft:
 
 def examine(file: Path, files: tuple[Path, ...], root: Item, problems: list[Problem]) -> Draft:
     """The scenario in `root`, which was read from `files` and has these `problems` already."""
+    plugins.settle()
     search_in(file.parent)
     source = _nothing_is_empty(root)
     root = filled(source, problems)
+    if distrusting():
+        from cosim.scenario.untrusted import beyond_data
+
+        distrust()  # wherever the variable comes from
+        if reaching := beyond_data(root, files, file.parent):
+            return Draft(None, files, (*problems, *reaching))
     known: dict[str, AdapterKind] = {}
     adapters = _adapters(root, file.parent, problems, known)
     scenario = _model(root, _model_of(root, known, problems), problems)
@@ -211,7 +220,8 @@ def _model_of(root: Item, adapters: Mapping[str, AdapterKind], problems: list[Pr
             if events.setdefault(do, event) is not event or do in BUILT_IN_EVENTS:
                 problems.append(tree.problem(root, ("adapters", name), f"brings the event '{do}', which is taken"))
     free = {key: block for key, block in keys.items() if key not in NodeBlock.model_fields}
-    return scenario_with(tuple(sorted(free.items())), tuple(events[do] for do in sorted(set(events) - BUILT_IN_EVENTS)))
+    own = sorted(events.keys() - BUILT_IN_EVENTS.keys())
+    return scenario_with(tuple(sorted(free.items())), tuple(events[do] for do in own))
 
 
 def _model(root: Item, model: type[Scenario], problems: list[Problem]) -> Scenario | None:

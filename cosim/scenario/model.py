@@ -6,6 +6,8 @@ unit (`cosim.contract.units`) and is held in SI. `docs/schema/scenario.v1.json` 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache, reduce
 from operator import or_
 from typing import Annotated, Any, Literal
@@ -14,12 +16,13 @@ from pydantic import ConfigDict, Field, create_model, model_validator
 
 from cosim.contract import units
 from cosim.contract.block import Block, EventKey, Name, NodeKey, OnlyWith, Selector
+from cosim.contract.declared import keys_of
+from cosim.contract.entities import HostQuantities, WorkloadQuantities
 from cosim.contract.laws import Law
-from cosim.contract.node_keys import Battery, Cell, Cost, Live, Radio, RadioEnergy, Software, Uplink, Wifi
-from cosim.contract.trust import Trusted
+from cosim.contract.node_keys import Battery, Cell, Cost, LinkKeys, Live, Radio, RadioEnergy, Software, Uplink, Wifi
+from cosim.contract.quantity import carried
+from cosim.contract.trust import Trusted, Values, Words
 from cosim.contract.units import (
-    BitRate,
-    Bytes,
     Duration,
     EnergyPerBit,
     Fraction,
@@ -29,7 +32,7 @@ from cosim.contract.units import (
 )
 from cosim.scenario.calibrate import CalibrateBlock
 from cosim.scenario.calibrated import CalibratedBlock
-from cosim.scenario.demand import SlaBlock, StageBlock, TariffBlock, ordered
+from cosim.scenario.demand import AffinityBlock, SlaBlock, StageBlock, TariffBlock, ordered
 from cosim.scenario.hardware import (
     AcceleratorBlock,
     AcceleratorName,
@@ -65,7 +68,7 @@ class RunBlock(Block):
     duration: Period = Field(description="simulated time; a whole number of steps")
     step: Period = Field(1.0, description="time between two ticks of the bus")
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = Field(1, description="root of all random streams")
-    nodes: Literal["process", "netns", "containers"] = Field(
+    nodes: Annotated[Literal["process", "netns", "containers"], Trusted("starts programs")] = Field(
         "process",
         description="where nodes with `runs` are: simulated in this process, in network namespaces, or in containers",
     )
@@ -82,9 +85,6 @@ class GeoBlock(Block):
     origin: Annotated[tuple[float, float, float], Origin()] = Field(description="latitude, longitude, height")
 
 
-Room = Annotated[float, units.Unit("bytes", gt=0.0)]  # B
-
-
 class PowerBlock(Block):
     """Electrical power: a law between idle and max, or a table of equal steps from 0 to 100 % load."""
 
@@ -96,9 +96,10 @@ class PowerBlock(Block):
     table: list[Power] | None = Field(
         None, min_length=2, max_length=101, description="from no load to full load in equal steps; instead of idle, max"
     )
-    source: str = Field("", description="where the figures come from")
+    source: Words = Field("", description="where the figures come from")
 
 
+@keys_of(HostQuantities)
 class KindBlock(Block):
     """What nodes of one kind have in common; a node, its groups and `defaults` use the same keys."""
 
@@ -108,16 +109,8 @@ class KindBlock(Block):
         None, description="east, north[, up] of the origin; for a range of nodes also a law, a grid or a file of points"
     )
     cpu: CpuText | None = Field(None, description="cores x clock; without it the node runs nothing")
-    contention: Annotated[float, Field(ge=0.0, le=100.0)] | None = Field(
-        None, description="c: b busy cores, which share caches and memory, run at clock / (1 + c (b - 1)) each"
-    )
-    memory: Room | None = Field(None, description="limits the tasks that take some; those that do not fit wait")
-    storage: Room | None = Field(None, description="limits the tasks that take some; those that do not fit wait")
     accelerators: dict[AcceleratorName, AcceleratorBlock] | None = Field(
         None, description="kind -> units x speed, for the tasks that ask for one"
-    )
-    slots: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None = Field(
-        None, description="tasks a host admits at once, running and waiting; more are refused (capacity)"
     )
     power: PowerBlock | None = Field(None, description="electrical power over load")
     scaling: ScalingBlock | None = Field(None, description="frequency and voltage scaling of the processor")
@@ -127,8 +120,6 @@ class KindBlock(Block):
     radio: Radio | None = Field(None, description="radio of a device")
     cell: Cell | None = Field(None, description="radio cell of a base station")
     cost: Cost | None = Field(None, description="prices of using the node")
-    radio_energy_sent: EnergyPerBit | None = Field(None, description="what sending costs a device")
-    radio_energy_received: EnergyPerBit | None = Field(None, description="what receiving costs a device")
     radio_energy: dict[Name, RadioEnergy] | None = Field(
         None, description="by the technology of the cell; other cells: radio_energy_sent, radio_energy_received"
     )
@@ -141,7 +132,7 @@ class KindBlock(Block):
     missing: Literal["fail", "model", "wait"] = Field(
         "model", description="while its container or machine is absent: end the run, simulate the node, or wait"
     )
-    color: Annotated[str, Field(pattern=r"^#[0-9a-fA-F]{6}$")] | None = Field(None, description="on maps: #rrggbb")
+    color: Annotated[Words, Field(pattern=r"^#[0-9a-fA-F]{6}$")] | None = Field(None, description="on maps: #rrggbb")
 
 
 class NodeBlock(KindBlock):
@@ -156,43 +147,19 @@ class NodeBlock(KindBlock):
 class GroupBlock(KindBlock):
     """Keys shared by several nodes, whatever their kind."""
 
-    members: list[str] | str = Field(description="names of nodes, with * and ?")
+    members: list[Words] | Words = Field(description="names of nodes, with * and ?")
 
 
-class LinkBlock(Block):
+class LinkBlock(LinkKeys):
     """A link between two selections of nodes."""
 
     between: Annotated[list[Selector], Field(min_length=2, max_length=2)] = Field(
         description="two selections: names with * and ?, kind:NAME, tier:NAME, or lists of these"
     )
-    rate: BitRate = Field(1e9, description="in each direction, shared by the transfers under way")
-    rate_back: BitRate | None = Field(
-        None, description="from the second selection to the first, where that is another rate than `rate`"
-    )
-    delay: Duration = Field(0.0, description="added once per direction")
-    jitter: Duration = Field(0.0, description="of the delay: uniform from delay - jitter to delay + jitter")
-    loss: Fraction = Field(0.0, description="of packets; sent again, so it lowers the rate")
-    burst: Annotated[float, Field(ge=1.0, le=1e6)] | None = Field(
-        None,
-        description="packets of real nodes that are lost in a row, on average; default: each is lost independently",
-    )
-    reorder: Fraction = Field(
-        0.0, description="of the packets of real nodes: sent on without the delay, past those before them"
-    )
     energy: EnergyPerBit = Field(0.0, description="that the link itself uses")
 
-    @model_validator(mode="after")
-    def _bursts_are_possible(self) -> LinkBlock:
-        if self.burst is not None and not 0.0 < self.loss < 1.0:
-            raise ValueError("'burst' needs a 'loss' between 0 and 100 %: how many packets are lost in all")
-        if self.burst is not None and self.burst * (1.0 - self.loss) < self.loss:
-            least = self.loss / (1.0 - self.loss)
-            raise ValueError(f"'burst' is {self.burst:g}, and with this 'loss' {least:.3g} at least are lost in a row")
-        if self.reorder and not self.delay:
-            raise ValueError("'reorder' needs a 'delay', without which no packet passes another")
-        return self
 
-
+@keys_of(WorkloadQuantities)
 class WorkloadBlock(Block):
     """A stream of tasks that the selected nodes make."""
 
@@ -203,12 +170,9 @@ class WorkloadBlock(Block):
     output: LawOfBytes = Field(Law(law="fixed", a=0.0), description="sent back")
     work: LawOfWork | None = Field(None, description="processor cycles of a task without a graph")
     graph: dict[Name, StageBlock] = Field({}, description="stages of a job, instead of work: name -> its keys")
-    state: Bytes | None = Field(None, description="moves with a running task to another host; default: its input")
     accelerator: dict[AcceleratorName, LawOfOperations] | None = Field(
         None, min_length=1, max_length=1, description="kind -> operations on it, after the processor's work"
     )
-    memory: Bytes = Field(0.0, description="that a task takes at its host until it is computed")
-    storage: Bytes = Field(0.0, description="that a task takes at its host until it is computed")
     work_class: Annotated[WorkClass, OnlyWith("sensitivity", None)] = Field(
         "compute", alias="class", description="by what a slower clock makes the work longer: all of it, or a part"
     )
@@ -216,22 +180,28 @@ class WorkloadBlock(Block):
         None, description="c in 1 + c (f_max / f - 1), how much longer work takes at clock f; default: by the class"
     )
     sla: SlaBlock | None = Field(None, description="what is agreed about response times, and what violations cost")
-    deadline: Period | None = Field(None, description="allowed response time; later completions are counted late")
-    share: Fraction = Field(1.0, description="part of the selected nodes that make this workload")
-    active: Period | None = Field(None, description="mean length of the active phase; with idle: on/off source")
-    idle: Period | None = Field(None, description="mean length of the idle phase")
-    start: Duration = Field(0.0, description="no tasks before this time")
-    stop: Period | None = Field(None, description="no new tasks from this time on")
+    affinity: AffinityBlock | None = Field(
+        None, description="its tasks run on these hosts alone, and only where these workloads have tasks"
+    )
+    anti_affinity: AffinityBlock | None = Field(
+        None, description="its tasks never run on these hosts, nor where these workloads have tasks, and vice versa"
+    )
 
     @model_validator(mode="after")
     def _both_phases(self) -> WorkloadBlock:
-        if (self.active is None) != (self.idle is None):
+        written = self.quantities
+        if bool(written.active) != bool(written.idle):
             raise ValueError("'active' and 'idle' go together: give both or neither")
-        if self.stop is not None and self.stop <= self.start:
+        if written.stop <= written.start:
             raise ValueError("'stop' is not after 'start'")
-        if self.active is not None and self.arrivals.law in ("bag", "trace"):
+        if written.active and self.arrivals.law in ("bag", "trace"):
             raise ValueError(f"'active' and 'idle' do not go with '{self.arrivals.law}' arrivals")
         return self
+
+    @property
+    def quantities(self) -> WorkloadQuantities:
+        """Its plain numbers, with the defaults of those that are left out."""
+        return WorkloadQuantities(**carried(self, WorkloadQuantities))
 
     @model_validator(mode="after")
     def _is_task_or_graph(self) -> WorkloadBlock:
@@ -246,16 +216,13 @@ class WorkloadBlock(Block):
         return self
 
 
-BUILT_IN_EVENTS = frozenset({"fail", "recover", "degrade", "restore"})
-
-
 class EventBlock(Block):
     """Something that happens at a time: a node fails, a link degrades."""
 
     at: Duration = Field(description="when")
     do: Literal["fail", "recover", "degrade", "restore"] = Field(description="fail, recover: nodes; others: links")
     node: Selector | None = Field(None, description="the nodes that fail or recover")
-    link: str | None = Field(None, description="two selectors joined by a slash: uav-2/edge-1")
+    link: Words | None = Field(None, description="two selectors joined by a slash: uav-2/edge-1")
     duration: Period | None = Field(None, alias="for", description="after which it is undone")
     delay: Annotated[Duration, OnlyWith("do", "degrade")] = Field(0.0, description="added to the link's")
     loss: Annotated[Fraction, OnlyWith("do", "degrade")] = Field(0.0, description="added to the link's")
@@ -263,7 +230,7 @@ class EventBlock(Block):
 
     @model_validator(mode="after")
     def _has_target(self) -> EventBlock:
-        if self.do in ("fail", "recover"):
+        if BUILT_IN_EVENTS[self.do].target == "node":
             if self.node is None or self.link is not None:
                 raise ValueError(f"'do: {self.do}' needs 'node' and no 'link'")
         elif self.link is None or self.node is not None or self.link.count("/") != 1:
@@ -271,15 +238,32 @@ class EventBlock(Block):
         return self
 
 
+@dataclass(frozen=True)
+class BuiltInEvent:
+    """An event of every scenario: what it happens to, the event that ends it ("": it has no end), and its meaning."""
+
+    target: Literal["node", "link"]
+    undo: str
+    meaning: str
+
+
+BUILT_IN_EVENTS: Mapping[str, BuiltInEvent] = {
+    "degrade": BuiltInEvent("link", "restore", "A link becomes slower, loses more, or takes longer."),
+    "fail": BuiltInEvent("node", "recover", "A node stops working."),
+    "recover": BuiltInEvent("node", "", "A failed node works again."),
+    "restore": BuiltInEvent("link", "", "A degraded link is as it was."),
+}
+
+
 class RecordBlock(Block):
     """What of a signal is kept: every how many seconds, which columns, which nodes."""
 
     every: Period | None = Field(None, description="time between kept rows; default: every step of the adapter")
-    columns: list[str] | None = Field(None, description="the columns kept; default: all")
+    columns: list[Words] | None = Field(None, description="the columns kept; default: all")
     nodes: Selector | None = Field(None, description="the nodes kept; default: all")
     keep: bool = Field(True, description="false: nothing of this signal")
     summary: Period | None = Field(None, description="keep statistics over so long instead of rows: counts, quantiles")
-    by: list[str] | None = Field(
+    by: list[Words] | None = Field(
         None, description="columns by which statistics are grouped: codes and nodes; default: all codes"
     )
 
@@ -289,27 +273,29 @@ class Scenario(Block):
 
     apiVersion: Literal["cosim/v1"] = Field(description="version of this format")  # noqa: N815 - the field's usual key
     kind: Literal["Scenario"] = Field(description="what the file describes")
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")] = Field(
+    name: Annotated[Words, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")] = Field(
         description="small letters, digits and '-'; names the folder of its runs"
     )
-    title: str = Field("", description="one line, for people")
-    description: str = Field("", description="what the scenario is about")
+    title: Words = Field("", description="one line, for people")
+    description: Words = Field("", description="what the scenario is about")
     run: RunBlock
-    parameters: dict[Name, str | int | float | bool] = Field(
+    parameters: dict[Name, Words | int | float | bool] = Field(
         {}, description="name -> value; used as ${NAME} in any text, and in ranges of nodes: edge-[1..NAME]"
     )
     geo: GeoBlock | None = Field(None, description="where on earth the local frame lies")
-    adapters: dict[Name, dict[str, Any]] = Field(min_length=1, description="adapter name -> its own keys")
+    adapters: dict[Name, dict[Words, Values]] = Field(min_length=1, description="adapter name -> its own keys")
     defaults: KindBlock = Field(KindBlock(), description="keys of all nodes")
     kinds: dict[Name, KindBlock] = Field({}, description="kinds of nodes, beyond those built in")
     groups: dict[Name, GroupBlock] = Field({}, description="keys shared by named sets of nodes")
-    nodes: dict[str, NodeBlock] = Field(min_length=1, description="name, or name-[1..n] -> its keys")
+    nodes: dict[Words, NodeBlock] = Field(min_length=1, description="name, or name-[1..n] -> its keys")
     links: list[LinkBlock] = Field([], description="wired links; radio links come from the radio adapter")
     workloads: dict[Name, WorkloadBlock] = Field({}, description="streams of tasks")
     tariffs: dict[Name, TariffBlock] = Field({}, description="prices and carbon intensities of energy over time")
     events: list[EventBlock] = Field([], description="failures and degradations, and their ends")
-    record: dict[str, RecordBlock] = Field({}, description="signal, or * for all -> what is kept; default: everything")
-    sweep: dict[str, Any] = Field({}, description="dotted key -> values; `cosim sweep` runs all combinations")
+    record: dict[Words, RecordBlock] = Field(
+        {}, description="signal, or * for all -> what is kept; default: everything"
+    )
+    sweep: dict[Words, Values] = Field({}, description="dotted key -> values; `cosim sweep` runs all combinations")
     calibrated: dict[Name, CalibratedBlock] = Field({}, description="where values of included overlays come from")
     calibrate: CalibrateBlock | None = Field(None, description="`cosim calibrate` moves values towards measurements")
 
@@ -327,7 +313,7 @@ def scenario_with(keys: tuple[tuple[str, type[NodeKey]], ...], events: tuple[typ
         "defaults": (kind, _like("defaults", kind())),
         "kinds": (dict[Name, kind], _like("kinds", {})),
         "groups": (dict[Name, group], _like("groups", {})),
-        "nodes": (dict[str, node], Field(min_length=1, description=Scenario.model_fields["nodes"].description)),
+        "nodes": (dict[Words, node], Field(min_length=1, description=Scenario.model_fields["nodes"].description)),
     }
     if events:
         every: Any = reduce(or_, events, EventBlock)

@@ -13,10 +13,10 @@ text is in quotes.
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -24,13 +24,14 @@ from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from cosim.contract import units
+from cosim.contract.delimited import CellsError, content, records
+from cosim.contract.trust import DataFile
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_Coordinate = Annotated[float, units.Unit("length", ge=-1e8, le=1e8)]  # m; beyond every orbit around the Earth in use
-Position = Annotated[list[_Coordinate], Field(min_length=2, max_length=3)]
+Position = Annotated[list[units.Length], Field(min_length=2, max_length=3)]
 
 _FORMS = "'uniform in 2 km x 1 km', 'grid in ...', 'poisson 40 /km2 in ...' or 'points FILE.csv'"
 _WORDS = re.compile(r"(uniform|grid|poisson\s+(?P<density>\S.*?))\s+in\s+(?P<area>\S.*)", re.ASCII)
@@ -72,7 +73,7 @@ class PlaceForm:
         return {"anyOf": [handler(schema), {"type": "string", "pattern": pattern}]}
 
 
-Place = Annotated[list[float] | Placement, PlaceForm()]
+Place = Annotated[list[float] | Placement, PlaceForm(), DataFile("points")]
 
 
 def read(text: str) -> Placement:
@@ -168,20 +169,14 @@ def _from_file(path: Path, count: int, origin: tuple[float, float, float] | None
     import numpy as np
 
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            lines = csv.reader(file)
-            header = tuple(word.strip() for word in next(lines, ()))
-            if header not in (_LOCAL, _LOCAL[:2], _GLOBAL, _GLOBAL[:2]):
-                wanted = f"'{','.join(_LOCAL)}' (m) or '{','.join(_GLOBAL)}' (deg, m)"
-                raise ValueError(f"{path.name} must begin with the line {wanted}, the last column is optional")
-            found: list[list[float]] = []
-            for line in lines:
-                if line and len(found) < count:
-                    found.append(_point(line, header, path, lines.line_num))
-    except OSError as error:
-        raise ValueError(f"{path.name} cannot be read: {error.strerror or error}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path.name} cannot be read: {error}") from error
+        lines = records(content(path), path)
+        header = tuple(word.strip() for word in next(lines, (1, []))[1])
+        if header not in (_LOCAL, _LOCAL[:2], _GLOBAL, _GLOBAL[:2]):
+            wanted = f"'{','.join(_LOCAL)}' (m) or '{','.join(_GLOBAL)}' (deg, m)"
+            raise ValueError(f"{path.name} must begin with the line {wanted}, the last column is optional")
+        found = [_point(cells, header, path, line) for line, cells in islice(lines, count)]
+    except CellsError as error:
+        raise ValueError(f"{path.name} {error.problems[0].message}") from error
     if len(found) < count:
         have, need = (f"{n} {noun}{'s' * (n != 1)}" for n, noun in ((len(found), "point"), (count, "node")))
         raise ValueError(f"{path.name} has {have} for {need}")

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from cosim.contract.errors import Problem
+from cosim.contract.seals import check_text
 from cosim.scenario.tree import Item, SourcePlace
 
 LARGEST_FILE = 4_000_000  # bytes
 MOST_VALUES = 400_000  # after aliases are followed
 DEEPEST = 48  # nested lists and mappings
+_KEPT = 32  # documents, the last that were read: sweeps and calibrations read theirs for every set of values
+_KEPT_SIZE = 65_536  # characters of a kept document at most, a tree of some MB
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}|0o[0-7]{1,20}|0x[0-9a-fA-F]{1,15}", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
@@ -48,7 +52,8 @@ class _Halt(Exception):  # noqa: N818 - it carries a problem, it is none itself
 def read_file(file: Path, problems: list[Problem]) -> Item | None:
     """The document in `file`, or None after adding to `problems` why there is none.
 
-    Mistakes that leave a readable tree (a repeated key, an unknown tag) are added to `problems` too.
+    Mistakes that leave a readable tree (a repeated key, an unknown tag) are added to `problems` too. Raises
+    `DamagedError` for what `cosim calibrate` wrote and somebody has changed.
     """
     try:
         with file.open("rb") as stream:
@@ -69,17 +74,24 @@ def read_file(file: Path, problems: list[Problem]) -> Item | None:
         hint = f"{'the file is UTF-16; ' if utf_16 else ''}save it as UTF-8"
         problems.append(Problem(f"byte 0x{raw[error.start]:02x} is not UTF-8", "", file, line, column, hint))
         return None
+    check_text(text, file)
     return read_text(text, file, problems)
 
 
 def read_text(text: str, file: Path | None, problems: list[Problem]) -> Item | None:
     """The document in `text`; `file` is what problems name."""
-    reader = _Reader(file, problems)
+    root, found = (_read if len(text) <= _KEPT_SIZE else _read.__wrapped__)(text, file)
+    problems.extend(found)
+    return root
+
+
+@lru_cache(_KEPT)
+def _read(text: str, file: Path | None) -> tuple[Item | None, list[Problem]]:
+    problems: list[Problem] = []
     try:
-        return reader.document(_events(text, file))
+        return _Reader(file, problems).document(_events(text, file)), problems
     except _Halt as stop:
-        problems.append(stop.problem)
-        return None
+        return None, [*problems, stop.problem]
 
 
 def _events(text: str, file: Path | None) -> Iterator[Any]:  # Any: ruamel.yaml's events have no common base

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from cosim.contract.block import NAME, Block
+from cosim.contract.entities import HostQuantities
 from cosim.contract.hints import did_you_mean
+from cosim.contract.quantity import quantities
 from cosim.contract.seeds import stream
 from cosim.contract.selector import RANGE, digits_of, matcher, name_matcher
 from cosim.scenario import kinds
@@ -240,8 +242,8 @@ class _Kinds:
             if base in seen:
                 circle = seen[seen.index(base) :]
                 if name == min(circle):
-                    told = f"kinds start from each other: {' -> '.join([*circle, base])}"
-                    report(("kinds", name, "kind"), told, "let one of them start from a built-in kind")
+                    reported = f"kinds start from each other: {' -> '.join([*circle, base])}"
+                    report(("kinds", name, "kind"), reported, "let one of them start from a built-in kind")
                 return [KindBlock(tier="device"), *chain]  # else their nodes would be reported as without a tier
             if base not in self.own:
                 if base in kinds.NAMES:
@@ -315,8 +317,9 @@ def _sound(node: NodeBlock, written: NodeBlock, at: Keys, report: Report) -> boo
         if node.cpu.clock != fastest:
             hint = "the clock of 'cpu' is that of the fastest operating point"
             wrong("scaling", f"the fastest point is {fastest:g} Hz, the processor {node.cpu.clock:g} Hz", hint)
-    if node.contention and node.cpu is None:
-        wrong("contention", "its cores slow one another down, but it has no processor", "give it a 'cpu'")
+    for key, one in quantities(HostQuantities).items():
+        if one.needs and getattr(node, key) and getattr(node, one.needs) is None:
+            wrong(key, f"means nothing without a '{one.needs}'", f"give it a '{one.needs}'")
     if node.accelerators and node.cpu is None:
         wrong("accelerators", "has accelerators but no processor", "give it a 'cpu'")
     if node.fleet:

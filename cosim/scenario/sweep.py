@@ -81,6 +81,9 @@ def values(written: object) -> list[Any]:
     if isinstance(written, list):
         if not written:
             raise ValueError("an empty list has nothing to sweep over")
+        texts = [json.dumps(value, default=str) for value in written]
+        if twice := next((text for text in texts if texts.count(text) > 1), ""):
+            raise ValueError(f"the value {twice[:60]} stands there twice; leave one out, run.seed makes replications")
         return written
     if not isinstance(written, str) or ".." not in written:
         return [written]

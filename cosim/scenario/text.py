@@ -14,6 +14,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from cosim.contract import units
 from cosim.contract.laws import Law, LawText, TextForm
+from cosim.contract.trust import DataFile
 
 LawOfBytes = Annotated[Law, LawText("bytes")]
 LawOfWork = Annotated[Law, LawText("work")]
@@ -86,6 +87,7 @@ ArrivalLaw = Annotated[
             "examples": ["poisson 2 Hz", "every 500 ms", "bag N(5, 1.5) every 300 s", "trace tasks.csv"],
         },
     ),
+    DataFile("trace"),
 ]
 
 

@@ -42,6 +42,15 @@ class Item:
     size: int = 1  # values in it after aliases are followed
 
 
+def unplaced(data: Any) -> Item:  # noqa: ANN401 - YAML data
+    """The item of ordinary data that stands in no file."""
+    if isinstance(data, Mapping):
+        data = {str(key): unplaced(child) for key, child in data.items()}
+    elif isinstance(data, list):
+        data = [unplaced(child) for child in data]
+    return Item(data, SourcePlace())
+
+
 def plain(item: Item) -> Any:  # noqa: ANN401 - YAML data
     """The ordinary data in `item`: dictionaries, lists, scalars."""
     if isinstance(item.value, dict):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from cosim.contract import registry
-from cosim.contract.signals import CATALOGUE, Signal
+from cosim.contract.signals import Signal, catalogue
 from cosim.scenario.plan.plan import Plan
 
 
 def signals_of(plan: Plan) -> dict[str, Signal]:
     """Name -> signal for everything that may cross the bus under `plan`."""
-    signals = dict(CATALOGUE)
+    signals = catalogue([medium.interface for medium in plan.scene.media])
     for adapter in plan.adapters:
         kind = registry.adapter_kind(adapter.use)
         if kind.signals:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cosim.contract.errors import Problem, ScenarioError, refuse, told
+from cosim.contract.errors import Problem, ScenarioError, error_line, refuse
 from cosim.contract.hints import did_you_mean
+from cosim.contract.medium import MEDIA, Medium, conflict
 from cosim.contract.seeds import stream
-from cosim.contract.signals import CATALOGUE, Signal
+from cosim.contract.signals import Signal, catalogue
 from cosim.scenario.load import in_order, read
 from cosim.scenario.plan.no_effect import without_effect
 from cosim.scenario.plan.plan import AdapterPlan, Lag, Plan, Recording
@@ -68,22 +71,30 @@ def _said(problem: Problem) -> str:
     return f"{problem.message}; {problem.hint}" if problem.hint else problem.message
 
 
+def _same(a: tuple[str, int], b: tuple[str, int]) -> bool:
+    """Whether two cannot listen at these addresses and ports: one that is no loopback address may be any other's."""
+    loops = all(re.fullmatch(r"127(\.\d+){3}|::1", host) for host, _ in (a, b))
+    return a[1] == b[1] and (a[0] == b[0] or not loops)
+
+
 class _Compiler:
     """The parts of a plan, and what is wrong with them."""
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
         self.found: list[Problem] = []
+        self.listened: dict[tuple[str, int], str] = {}  # address and TCP port -> who listens there
         run = loaded.scenario.run
         self.step = _nanoseconds(loaded, ("run", "step"), run.step, self.found) or 1
         duration = _nanoseconds(loaded, ("run", "duration"), run.duration, self.found)
         self.ticks = _multiple(loaded, ("run", "duration"), duration, self.step, self.found)
         self.signals = signals_in(loaded, self.found)
-        stations = [_station(loaded, name, self.step, self.signals, self.found) for name in loaded.adapters]
+        self.media = _media(loaded, self.found)
+        stations = [_station(loaded, name, self.step, self.signals, self.media, self.found) for name in loaded.adapters]
         self.adapters = wire(loaded, stations, self.found)
         self.builder = SceneBuilder(loaded.scenario, loaded.world)
         self.recordings = _recordings(loaded, self.adapters, self.builder, self.signals, self.step, self.found)
-        self.scene = self.builder.scene()
+        self.scene = replace(self.builder.scene(), media=self.media)
         self.found += without_effect(loaded, self.builder)
 
     @property
@@ -107,11 +118,22 @@ class _Compiler:
     def _asked(self, adapter: AdapterPlan) -> list[Problem]:
         used = self.loaded.adapters[adapter.name]
         try:
-            return used.kind.problems(used.config, self._context(adapter))
+            context = self._context(adapter)
+            found = used.kind.problems(used.config, context)
+            ports = {} if any(one.fatal for one in found) else used.kind.ports_listened(used.config, context)
         except ScenarioError as error:
             return error.problems
         except Exception as error:  # noqa: BLE001 - a foreign adapter's check may fail in any way
-            return [Problem(f"adapter '{used.use}' cannot check its block: {told(error)}", f"adapters.{adapter.name}")]
+            return [
+                Problem(f"adapter '{used.use}' cannot check its block: {error_line(error)}", f"adapters.{adapter.name}")
+            ]
+        for key, path in ((key, f"adapters.{adapter.name}.{key}") for key in ports):
+            alike = [known for known in self.listened for own in ports[key] if _same(own, known)]
+            if taken := min(alike, key=lambda one: one[1], default=None):
+                message = f"TCP port {taken[1]} is that of {self.listened[taken]} too"
+                found = [*found, Problem(message, path, hint="give it another port")]
+            self.listened.update(dict.fromkeys(ports[key], path))
+        return found
 
     def _context(self, adapter: AdapterPlan) -> Context:
         """The context that the adapter gets when it starts."""
@@ -128,7 +150,7 @@ class _Compiler:
             pacing=self.pacing,
             services={name: at for name, at in services_in(os.environ).items() if name in adapter.services},
             media=adapter.media,
-            told={other.name: other.tells for other in self.adapters if other.tells},
+            offered={other.name: other.offers for other in self.adapters if other.offers},
             written=tuple(dict.fromkeys(name for other in self.adapters for name in other.writes)),
             shared=self._shared(adapter.name),
         )
@@ -214,9 +236,11 @@ def _text(nanoseconds: int) -> str:
 
 
 def _station(
-    loaded: Loaded, name: str, step: int, signals: dict[str, Signal], problems: list[Problem]
+    loaded: Loaded, name: str, step: int, signals: dict[str, Signal], media: Sequence[Medium], problems: list[Problem]
 ) -> UnwiredAdapter:
     """What the plan needs to know of one adapter before it is wired."""
+    from cosim.contract.adapter import Read
+
     used = loaded.adapters[name]
     config: Any = used.config  # AdapterConfig's keys; a foreign model may lack them
     at: Keys = ("adapters", name)
@@ -235,9 +259,13 @@ def _station(
         hint = "'connect' names a worker that runs already, 'isolated' starts one: remove one of them"
         problems.append(loaded.problem((*at, "isolated"), "cannot be isolated and connected", hint))
     ports = used.kind.ports_of(used.config)
+    reads = {medium.signal: Read(medium.signal, required=False) for medium in media if used.kind.carries}
+    reads |= {read.signal: read for read in ports.reads}
     problems += [
-        loaded.problem(at, f"adapter '{name}' uses signal '{signal}', which nobody defines", _bringer(signal, signals))
-        for signal in (*ports.writes, *(read.signal for read in ports.reads))
+        loaded.problem(
+            at, f"adapter '{name}' uses signal '{signal}', which no adapter defines", _bringer(signal, signals)
+        )
+        for signal in (*ports.writes, *reads)
         if signal not in signals
     ]
     return UnwiredAdapter(
@@ -255,9 +283,9 @@ def _station(
             seed=stream(loaded.scenario.run.seed, name),
             media=used.kind.media,
             services=used.kind.services,
-            tells={key: getattr(used.config, key) for key in used.kind.tells},
+            offers={key: getattr(used.config, key) for key in used.kind.offers},
         ),
-        reads=ports.reads,
+        reads=tuple(reads.values()),
     )
 
 
@@ -272,9 +300,24 @@ def _bringer(signal: str, known: Mapping[str, Signal]) -> str:
     return did_you_mean(signal, sorted(known))
 
 
+def _media(loaded: Loaded, problems: list[Problem]) -> tuple[Medium, ...]:
+    """Those that adapters bring, by the names of their adapters; contradictions go to `problems`."""
+    found: list[Medium] = []
+    for name, used in loaded.adapters.items():
+        medium = used.kind.medium
+        if medium is None:
+            continue
+        if text := conflict((*MEDIA, *found, medium)):
+            hint = "its description declares them: give the medium others"
+            problems.append(loaded.problem(("adapters", name), f"adapter '{name}' brings a medium, but {text}", hint))
+        found.append(replace(medium, by=(name, *used.kind.media)))
+    return tuple(found)
+
+
 def signals_in(loaded: Loaded, problems: list[Problem] | None = None) -> dict[str, Signal]:
     """The catalogue with the signals that the scenario's adapters add; contradictions go to `problems`."""
-    signals = dict(CATALOGUE)
+    interfaces = [used.kind.medium.interface for used in loaded.adapters.values() if used.kind.medium is not None]
+    signals = catalogue(interfaces)
     for name, used in loaded.adapters.items():
         for signal in used.kind.signals_of(used.config):
             if signals.setdefault(signal.name, signal) != signal and problems is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cosim.scenario.plan.scene import SceneBuilder
     from cosim.scenario.resolve import Resolved
 
-_UNDOES = {"recover": "fail", "restore": "degrade"}
+_UNDOES = {event.undo: do for do, event in BUILT_IN_EVENTS.items() if event.undo}
 
 
 def without_effect(loaded: Loaded, builder: SceneBuilder) -> Iterator[Problem]:
@@ -38,7 +38,7 @@ def without_effect(loaded: Loaded, builder: SceneBuilder) -> Iterator[Problem]:
                 ("events", k, "do"), f"ends what no event has begun before {event.at:g} s", hint, fatal=False
             )
     for name, load in scenario.workloads.items():
-        if load.start >= scenario.run.duration:
+        if load.quantities.start >= scenario.run.duration:
             yield loaded.problem(
                 ("workloads", name, "start"), "is not before the end of the run, so it makes no tasks", fatal=False
             )
@@ -48,6 +48,10 @@ def without_effect(loaded: Loaded, builder: SceneBuilder) -> Iterator[Problem]:
     yield from _unused(loaded)
     first: dict[tuple[str, str], int] = {}
     for k, link in enumerate(scenario.links):
+        state = link.state
+        if state.jitter > state.delay:
+            message = f"is above the delay of {state.delay:g} s: delays below 0 count as 0, so their mean is longer"
+            yield loaded.problem(("links", k, "jitter"), message, "write it at most as long as 'delay'", fatal=False)
         a, b = (loaded.world.select(selector) for selector in link.between)
         if len(a) != 1 or len(b) != 1:
             continue
@@ -122,7 +126,7 @@ def _unused(loaded: Loaded) -> Iterator[Problem]:
         hint = "write pacing: real-time beside it"
         yield loaded.problem(("run", "lag"), "has no effect: the run is as fast as it can be", hint, fatal=False)
     for k, link in enumerate(scenario.links):
-        if link.loss >= 1.0:
+        if link.state.loss >= 1.0:
             yield loaded.problem(("links", k, "loss"), "loses every packet, so it carries nothing", fatal=False)
     for name, block in scenario.record.items():
         if block.every is not None and block.every > run.duration:
@@ -167,12 +171,12 @@ def _keys_without_effect(loaded: Loaded) -> Iterator[Problem]:
     blocks += [(used.config, ("adapters", name)) for name, used in loaded.adapters.items()]
     nodes = {node.key: node for node in loaded.world.everything}  # of a range of nodes one
     blocks += [(node.block, ("nodes", node.key)) for node in nodes.values()]
-    told = set[tuple[str, str]]()
+    reported = set[tuple[str, str]]()
     for block, at in blocks:
         for keys, mark in no_effect(block, at):
             if not swept.isdisjoint((mark.key, keys[-1])):
                 continue
-            message, where = mark.told(str(keys[-1])), keys
+            message, where = mark.warning(str(keys[-1])), keys
             if at[0] == "nodes":
                 layers: list[Keys] = [at, ("kinds", str(nodes[str(at[1])].kind)), ("defaults",)]
                 places = [(*layer, *keys[2:]) for layer in layers]
@@ -181,6 +185,6 @@ def _keys_without_effect(loaded: Loaded) -> Iterator[Problem]:
                 where = here[0] if here else keys
                 if here and there and places.index(where) > places.index(there[0]):
                     continue  # set for all, and this one has something else
-            if (dotted(where), message) not in told:
-                told.add((dotted(where), message))
+            if (dotted(where), message) not in reported:
+                reported.add((dotted(where), message))
                 yield loaded.problem(where, message, "leave it out, or write what it belongs to", fatal=False)

@@ -40,7 +40,7 @@ class AdapterPlan:
     key: str = ""  # file with the private key that the worker at `connect` asks for
     media: tuple[str, ...] = ()  # of its kind, see `Context.serves`
     services: tuple[str, ...] = ()  # names of those that it gets
-    tells: Mapping[str, Any] = field(default_factory=dict)  # of its configuration, what other adapters may know
+    offers: Mapping[str, Any] = field(default_factory=dict)  # of its configuration, what other adapters may know
 
 
 @dataclass(frozen=True, slots=True)

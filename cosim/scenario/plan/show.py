@@ -67,14 +67,14 @@ def _adapters(plan: Plan) -> str:
     lines.append("Wiring")
     for adapter in plan.adapters:
         for wire in adapter.reads:
-            sources = ", ".join(wire.sources) or "nobody"
+            sources = ", ".join(wire.sources) or "none"
             late = " (one step later)" if wire.delayed else ""
             lines.append(f"  {adapter.name} reads {wire.signal} from {sources}{late}")
     if lines[-1] == "Wiring":
         lines.append("  no adapter reads anything")
     width = max(len(adapter.name) for adapter in plan.adapters)
     if any(adapter.config for adapter in plan.adapters):
-        lines += ["", "Settings, as written; `cosim adapters NAME` tells the others"]
+        lines += ["", "Settings, as written; `cosim adapters NAME` lists the others"]
         lines += [f"  {a.name:<{width}}  {_settings(a.config)}" for a in plan.adapters if a.config]
     lines.append("")
     lines.append("Seeds")
@@ -145,7 +145,7 @@ def _work(work: Law, accelerator: str, operations: Law) -> str:
 
 
 def _event(scene: Scene, event: Event) -> tuple[str, ...]:
-    where = _slots(scene, event.nodes)
+    where = _slots(scene, event.nodes) or "everywhere"
     if event.link is not None:
         where = f"{_slots(scene, event.link[0])} / {_slots(scene, event.link[1])}"
     return (_seconds(event.at), event.do, where, _worse(event) if event.do == "degrade" else "")
@@ -188,16 +188,19 @@ def _rate(value: float) -> str:
 
 
 def _both(link: Link) -> str:
-    return _rate(link.rate) + (f" / {_rate(link.back)}" if link.back else "")
+    return _rate(link.state.rate) + (f" / {_rate(link.rate_back)}" if link.rate_back else "")
 
 
 def _late(link: Link) -> str:
-    reordered = f", {100 * link.reorder:.3g} % reordered" if link.reorder else ""
-    return _seconds(link.delay) + (f" +- {_seconds(link.jitter)}" if link.jitter else "") + reordered
+    state = link.state
+    reordered = f", {100 * state.reorder:.3g} % reordered" if state.reorder else ""
+    return _seconds(state.delay) + (f" +- {_seconds(state.jitter)}" if state.jitter else "") + reordered
 
 
 def _lost(link: Link) -> str:
-    return f"{link.loss:.3g}" + (f", {link.burst:.3g} in a row" if link.burst else "")
+    state = link.state
+    burst = f", {state.burst:.3g} in a row" if state.burst else ""
+    return f"{state.loss:.3g}{burst}" + (f", {100 * state.duplicate:.3g} % twice" if state.duplicate else "")
 
 
 def _seconds(value: float) -> str:

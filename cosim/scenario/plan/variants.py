@@ -56,7 +56,7 @@ def _look(loaded: Loaded, variant: Variant) -> tuple[list[Problem], set[str]]:
     try:
         return [], set(compile_plan(loaded.variant(values).whole()).warnings)
     except ScenarioError as error:
-        return [_told(problem, values, variant) for problem in error.problems], set()
+        return [_with_variant(problem, values, variant) for problem in error.problems], set()
 
 
 def _written(loaded: Loaded, key: str, value: object) -> SourcePlace:
@@ -73,7 +73,7 @@ def _item(value: Any, at: SourcePlace) -> Item:  # noqa: ANN401 - YAML data
     return Item([_item(child, at) for child in value], at) if isinstance(value, list) else Item(value, at)
 
 
-def _told(problem: Problem, values: Mapping[str, Item], variant: Variant) -> Problem:
+def _with_variant(problem: Problem, values: Mapping[str, Item], variant: Variant) -> Problem:
     """`problem` of a variant, at the value of the sweep that it comes from."""
     where = (problem.file, problem.line, problem.column)
     keys = [key for key, item in values.items() if problem.path.startswith(key)]

@@ -1,14 +1,11 @@
-"""Warnings of a plan: blocks that no adapter reads, a scenario without tasks, images with a wrong name."""
+"""Warnings of a plan: blocks that no adapter reads, a scenario without tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from cosim.contract.entities import Node, Scene
-from cosim.contract.hints import nearest
 from cosim.scenario.plan.plan import AdapterPlan
-
-IMAGES = ("vuav", "vrover", "vedgenode")  # ours
 
 
 def warnings(scene: Scene, adapters: Sequence[AdapterPlan], makers: Sequence[str] = ()) -> tuple[str, ...]:
@@ -25,6 +22,11 @@ def warnings(scene: Scene, adapters: Sequence[AdapterPlan], makers: Sequence[str
         )
     if "live" in there:
         found += _unshaped(scene)
+        sent = any(adapter.config.get("offload") for adapter in adapters if adapter.use == "live")
+        readers = {a.name for a in adapters for wire in a.reads if wire.signal == "taken"}
+        both = [name for name in makers if sent and name not in readers]
+        if both:
+            found.append(f"tasks that 'live' has run are made by {_and(both)} too; only continuum omits them")
     wireless = [node.id for node in _all(scene) if node.wifi is not None]
     if wireless and not any("link" in adapter.writes for adapter in adapters if adapter.use != "radio"):
         found.append(
@@ -52,7 +54,7 @@ def warnings(scene: Scene, adapters: Sequence[AdapterPlan], makers: Sequence[str
         )
     if not scene.workloads and any("task" in adapter.writes for adapter in adapters):
         found.append("no workload makes tasks; write one under 'workloads', or leave the adapter that runs tasks out")
-    return (*found, *_misspelt(scene))
+    return tuple(found)
 
 
 def _twice(scene: Scene, adapters: Sequence[AdapterPlan]) -> Iterable[str]:
@@ -73,18 +75,6 @@ def _and(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(quoted[:-1]), quoted[-1])))
 
 
-def _misspelt(scene: Scene) -> Iterable[str]:
-    """Images that are nearly called like one of ours: an engine would look for them in a registry."""
-    others = {
-        node.id: node.runs.image for node in _all(scene) if node.runs is not None and node.runs.image not in IMAGES
-    }
-    for image in sorted(set(others.values())):
-        meant = "" if "/" in image else nearest(image, IMAGES)
-        if meant:
-            who = [name for name, theirs in others.items() if theirs == image]
-            yield f"{_named(who)} to run '{image}', which is none of our images; did you mean '{meant}'?"
-
-
 def _all(scene: Scene) -> tuple[Node, ...]:
     return (*scene.nodes, *(fleet.template for fleet in scene.fleets))
 
@@ -96,11 +86,11 @@ def _unshaped(scene: Scene) -> list[str]:
     alone = [name for name, live in machines.items() if live.shaping and not placed - {name}]
     if not alone:
         return []
-    told = (
+    reported = (
         f"{_named(alone)} to be shaped, but no other live node has an address, so no link is; write where its machine "
         "is reached, as  live: {address: 192.168.7.21}  at the others"
     )
-    return [told]
+    return [reported]
 
 
 def _named(nodes: list[str]) -> str:

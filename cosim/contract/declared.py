@@ -1,0 +1,57 @@
+"""Keys of a block from the quantities that a record of the scene declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+from pydantic import BaseModel, Field, create_model
+
+from cosim.contract.block import OnlyWith
+from cosim.contract.quantity import DeclaredQuantity, marks, quantities
+from cosim.contract.units import Unit
+
+B = TypeVar("B", bound=BaseModel)
+
+
+def keys_of(record: type, inside: str = "") -> Callable[[type[B]], type[B]]:
+    """A decorator of a block that gives it a key for each quantity of `record`, or for those under the key `inside`.
+
+    A key is written with the quantity's unit and refused outside its bounds. One that may be left out is None then.
+    One whose default is infinite, which no file can write, must be given.
+    """
+
+    def decorated(block: type[B]) -> type[B]:
+        defaults = (
+            {field.name: field.default for field in fields(record)}
+            if is_dataclass(record)
+            else getattr(record, "_field_defaults", {})
+        )
+        kinds, only = get_type_hints(record), marks(record, OnlyWith)
+        own: dict[str, Any] = {}
+        for name, one in quantities(record).items():
+            outer, _, key = (one.key or name).rpartition(".")
+            if outer == inside:
+                own[key] = _key(one, kinds[name], defaults.get(name), only.get(name))
+        name, text, module = block.__name__, block.__doc__, block.__module__
+        made: type[B] = create_model(name, __base__=block, __doc__=text, __module__=module, **own)
+        return made
+
+    return decorated
+
+
+def _key(quantity: DeclaredQuantity, of: type, default: object, only: OnlyWith | None) -> tuple[Any, Any]:
+    bounds: dict[str, Any] = {"gt" if quantity.above else "ge": quantity.least}
+    if quantity.most < float("inf"):
+        bounds["le"] = quantity.most
+    if of is int:
+        bounds = {name: int(bound) for name, bound in bounds.items()} | {"strict": True}
+    kind: Any = Annotated[of, Unit(quantity.dimension, **bounds) if quantity.dimension else Field(**bounds)]
+    if quantity.optional:
+        kind, default = kind | None, None
+    elif quantity.usual is not None:
+        default = quantity.usual
+    if only is not None:
+        kind = Annotated[kind, only]
+    return kind, Field(... if default in (MISSING, float("inf")) else default, description=quantity.meaning)
