@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cosim.contract.entities import Node, Scene, SlotRange
+from cosim.contract.map_lines import credit
 from cosim.contract.signals import Signal
 from cosim.scenario.plan.plan import Plan
 
@@ -26,6 +27,7 @@ def describe(plan: Plan, signals: Mapping[str, Signal]) -> dict[str, Any]:
         "name": plan.name,
         "title": plan.title,
         "description": plan.description,
+        "credit": credit(f"{plan.description} {plan.resolved}"),
         "duration": plan.duration,
         "step": plan.step,
         "seed": plan.seed,
@@ -36,7 +38,10 @@ def describe(plan: Plan, signals: Mapping[str, Signal]) -> dict[str, Any]:
             {"name": fleet.name, "first": fleet.first, "count": fleet.capacity, **_node(fleet.template)}
             for fleet in scene.fleets
         ],
-        "links": [[_ranges(link.a), _ranges(link.b), link.rate, link.delay, link.loss] for link in scene.links],
+        "links": [
+            [_ranges(link.a), _ranges(link.b), link.state.rate, link.state.delay, link.state.loss]
+            for link in scene.links
+        ],
         "workloads": [workload.name for workload in scene.workloads],
         "real": plan.scene.real,
         "adapters": [

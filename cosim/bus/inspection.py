@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from cosim.bus.scan import CONSTANT, UNBOUNDED, Rules, compile_all, kind_of, rules_of, sound, usable
+from cosim.bus.scan import CONSTANT, TALLY, UNBOUNDED, Rules, compile_all, kind_of, rules_of, sound, usable
 from cosim.compiled.compiling import direct
 from cosim.contract.entities import Scene
-from cosim.contract.frame import Array, Frame, fault, misshapen, outside
+from cosim.contract.frame import Array, Frame, SlotTable, fault, misshapen, outside
 from cosim.contract.signals import LARGEST, Column, Signal
-from cosim.contract.tables import TableCheck
+from cosim.contract.tables import Names, TableCheck
 from cosim.scenario.plan.plan import AdapterPlan
 
 
@@ -48,6 +48,7 @@ class _Layout:
     size: int  # rows of `rules`
     count: int  # of columns
     rest: tuple[Column, ...]  # what compiled code does not look at
+    tallies: Mapping[str, Array]  # of its counters
     last: tuple[object, ...] = ()  # keeps alive what `rules` remember by its address
 
 
@@ -58,15 +59,20 @@ class Inspection:
     """
 
     def __init__(
-        self, plan: AdapterPlan, signals: Mapping[str, Signal], scene: Scene, *, counting: bool = False
-    ) -> None:
+        self, plan: AdapterPlan, signals: Mapping[str, Signal], scene: Scene, *, counting: bool = False,
+        names: Names | None = None,
+    ) -> None:  # fmt: skip
         self.record = ContractRecord()
         self._signals = {name: signals[name] for name in plan.writes}
         self._capacity, self._workloads = scene.capacity, len(scene.workloads)
         self._simulated = plan.origin == "simulated"
         self._counting = counting
+        self._tallies: list[Array] = []  # see `cosim.bus.scan.grows`
         self._layouts = {name: self._layout(signal) for name, signal in self._signals.items()}
-        self._tables = TableCheck(plan.name, scene)
+        names = names or Names(scene)
+        if self._tallies:
+            names.on_reborn.append(self._reborn)
+        self._tables = TableCheck(plan.name, scene, names)
         self._owns = any(fleet.adapter == plan.name for fleet in scene.fleets)
         self._mark = np.zeros(scene.capacity + 1, np.int64)  # see `cosim.bus.scan.sound_slots`
         self._mark_at = self._mark.ctypes.data
@@ -76,6 +82,7 @@ class Inspection:
 
     def _layout(self, signal: Signal) -> _Layout:
         columns, rest = [], []
+        tallies: dict[str, Array] = {}
         for column in signal.columns:
             dtype = np.dtype(column.dtype)
             low, high = column.bounds(self._capacity, self._workloads)
@@ -87,11 +94,17 @@ class Inspection:
             kind = kind_of(dtype, bounded=bounded, optional=column.optional)
             if kind is None:
                 rest.append(column)
+            elif column.role == "counter" and signal.rows == "node":
+                tallies[column.name] = np.zeros((2, self._capacity))
             columns.append((dtype, UNBOUNDED if kind is None else kind, low, high))
         names = tuple(column.name for column in signal.columns)
         rules = rules_of(columns, self._capacity, unique=signal.rows == "node")
+        for k, column in enumerate(signal.columns, 2):
+            if column.name in tallies:
+                rules[k, TALLY] = tallies[column.name].ctypes.data
+        self._tallies += tallies.values()
         pick, at, size = _picker(names), rules.ctypes.data, len(rules)
-        return _Layout(signal, pick, rules, at, size, len(names), tuple(rest))
+        return _Layout(signal, pick, rules, at, size, len(names), tuple(rest), tallies)
 
     def look(self, frame: Frame, time: float) -> str:
         """Why `frame`, published at `time` (s), breaks the contract of its signal; "" when it does not."""
@@ -122,6 +135,15 @@ class Inspection:
             return self._tables.look(frame)
         return ""
 
+    def kept(self, frame: Frame) -> SlotTable | None:
+        """The table of `frame`, which was found good, as its owner cannot change it."""
+        return None if frame.table is None else self._tables.kept(frame.table)
+
+    def _reborn(self, slots: Array) -> None:
+        """Allow every counter of `slots`, which have another member now, to begin again once."""
+        for tally in self._tallies:
+            tally[1, slots] += 1
+
     def _inside(self, frame: Frame, layout: _Layout) -> bool:
         """Whether the columns are inside their bounds that compiled code does not look at."""
         return not any(outside(frame[c.name], c, self._capacity, self._workloads)[0] for c in layout.rest)
@@ -140,6 +162,27 @@ class Inspection:
                 # slots are what readers find their rows by: a wrong one cannot be passed on
                 if not self._counting or column.role not in ("value", "counter"):
                     return fault(frame, signal, self._capacity, self._workloads)
+        return self._falls(frame, layout)
+
+    def _falls(self, frame: Frame, layout: _Layout) -> str:
+        """Which counter of `frame`, otherwise sound, is below what it was for the same member."""
+        if layout.tallies and frame.table is not None:
+            self._tables.look(frame)  # a slot's next member begins again; the look that counts comes later
+        for name, tally in layout.tallies.items():
+            values, slot = frame[name].astype(np.float64), frame.slot
+            last = tally[0, slot]
+            fallen = np.flatnonzero(values < last)
+            if (cheating := fallen[tally[1, slot[fallen]] <= 0.0]).size and not self._counting:
+                row = cheating[0]
+                return (
+                    f"{layout.signal.name}.{name} fell from {last[row]:.9g} to {values[row]:.9g} at slot {slot[row]}; "
+                    "a counter only grows"
+                )
+            if cheating.size:
+                entry = f"{layout.signal.name}.{name}"
+                self.record.faults[entry] = self.record.faults.get(entry, 0) + cheating.size
+            tally[1, slot[fallen]] -= 1
+            tally[0, slot] = np.where(np.isnan(values), last, values)
         return ""
 
 

@@ -1,8 +1,8 @@
 """Where a worker that runs elsewhere listens: one run after another, by ZeroMQ.
 
 Off loopback, the run proves a key (CURVE) that is in the worker's folder of keys. The columns of a step are large, so
-that they go to ZeroMQ straight and not by a doorkeeper: what may come in is bounded by keys, and the limit of open
-files is raised as far as it may be.
+that they go to ZeroMQ straight and not by a doorkeeper: what may come in is bounded by keys, the limit of open files
+is raised as far as it may be, and a handshake has no longer than at other doors.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from cosim.bus.channel import Channel
 from cosim.bus.messages import FROM_RUN, FROM_WORKER
 from cosim.bus.service import AdapterService
 from cosim.contract.errors import SetupError
-from cosim.talk.doorkeeper import raise_descriptors
-from cosim.talk.keys import server_key
+from cosim.talk.doorkeeper import PATIENCE, raise_descriptors
+from cosim.talk.keys import allowed, server_key
 from cosim.talk.sockets import Guard, event, lock
 
 FAREWELL = 1_000  # ms for the last answer to leave
@@ -34,7 +34,7 @@ class Listener:
     def __init__(self, bind: str, folder: Path | None = None) -> None:
         if folder is None and not own_machine(bind):
             raise SetupError(
-                f"{bind} can be reached from other machines, and whoever reaches a worker has it work: give it a "
+                f"{bind} can be reached from other machines, and any client there can use it: give it a "
                 "folder of keys by --keys (cosim live-key makes keys)"
             )
         raise_descriptors()
@@ -42,8 +42,9 @@ class Listener:
         self._zmq: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._channel = Channel(self._zmq, zmq.ROUTER, FROM_WORKER, FROM_RUN)
         self._socket = self._channel.socket
+        self._socket.handshake_ivl = round(1e3 * PATIENCE)
         if folder is not None and own is not None:
-            Guard(self._zmq, folder)
+            Guard(self._zmq, lambda: allowed(folder))
             lock(self._socket, own)
         self._lost: zmq.Socket[bytes] = self._socket.get_monitor_socket(int(zmq.EVENT_DISCONNECTED))
         self._poller = zmq.Poller()

@@ -26,7 +26,7 @@ from cosim.contract.block import as_plain
 from cosim.contract.errors import AdapterError, ProtocolError, RunError, ScenarioError, SetupError
 from cosim.contract.frame import Array, Frame
 from cosim.talk import keys
-from cosim.talk.codec import Anything, Body, Message, Table
+from cosim.talk.codec import Anything, Body, Message, TableOf
 from cosim.talk.columns import Buffers, Decoder, Encoder, expect
 from cosim.talk.pipe import LostError
 
@@ -36,7 +36,7 @@ SLICE = 0.5  # s between two looks at the far end while waiting for it
 CLOSE_LIMIT = 10.0  # s for a polite end
 KILL_LIMIT = 2.0  # s between SIGTERM and SIGKILL
 LAST_WORDS = 1.0  # s between the loss of the connection to a process and its end
-_SUMMARY = Table(Anything(), 1 << 20)
+_SUMMARY = TableOf(Anything(), 1 << 20)
 
 
 class RemoteAdapter:
@@ -220,7 +220,7 @@ class RemoteAdapter:
         if verb == "hello":
             self._failed = True
             raise SetupError(
-                f"adapter '{self.name}': {waited}; nobody is there, or busy. Start one with: "
+                f"adapter '{self.name}': {waited}; it is not running, or busy. Start one with: "
                 f"python -m cosim.bus.worker --adapter {self.use} --bind {self.connect}"
             )
         self._fail(_phase(verb), at, f"{waited}; the connection is up (limit: run.timeout)")
@@ -254,21 +254,16 @@ class RemoteAdapter:
         raise AdapterError(message, adapter=self.name, phase=phase, time=at, remote_traceback=body["traceback"])
 
     def _say_goodbye(self) -> None:
-        try:
-            limit = min(self.timeout, CLOSE_LIMIT)
-            self._ask("close")
-            end = time.monotonic() + limit
-            while self._asked:  # steps that were begun and not ended are answered first
-                verb = self._asked[0][0]
-                left = end - self._asked[0][2]
-                with contextlib.nullcontext() if verb == "close" else contextlib.suppress(AdapterError, RunError):
-                    self._result(verb, left)
-            if self._child is not None:
-                self._child.wait(limit)
-        except AdapterError as error:
-            if error.remote_traceback:
-                raise
-            log.warning("%s", error)
+        limit = min(self.timeout, CLOSE_LIMIT)
+        self._ask("close")
+        end = time.monotonic() + limit
+        while self._asked:  # steps that were begun and not ended are answered first
+            verb = self._asked[0][0]
+            left = end - self._asked[0][2]
+            with contextlib.nullcontext() if verb == "close" else contextlib.suppress(AdapterError, RunError):
+                self._result(verb, left)
+        if self._child is not None:
+            self._child.wait(limit)
 
 
 def _phase(verb: str) -> str:

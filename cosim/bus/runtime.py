@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from cosim.bus.schedule import Delivery, ScheduledAdapter, compile_schedule, deliver
 from cosim.contract.adapter import Adapter, Context, Summary, json_value
 from cosim.contract.entities import Event
-from cosim.contract.errors import AdapterError, CosimError, ProtocolError, foreign, told
+from cosim.contract.errors import AdapterError, CosimError, ProtocolError, blamed
 from cosim.contract.frame import Frame
 from cosim.contract.signals import Signal
 from cosim.scenario.plan.plan import AdapterPlan, Plan
@@ -43,7 +43,8 @@ class Runtime:
     `adapters` holds a ready, not yet started adapter for every name of the plan; the runtime owns
     them from now on and closes them all. What they publish is held to the data contract at every
     tick: a breach ends the run with an `AdapterError` that names the adapter. With `counting`, values
-    out of their bounds are counted and passed on instead.
+    out of their bounds are counted and passed on instead. With `only`, the other adapters of the plan take no part:
+    nothing that these read may come from them.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Runtime:
         observers: Sequence[Observer] = (),
         services: Mapping[str, str] | None = None,
         counting: bool = False,
+        only: Collection[str] | None = None,
     ) -> None:
         self.plan = plan
         self.signals = signals
@@ -66,24 +68,28 @@ class Runtime:
         self.ticks_done = 0
         self.summaries: dict[str, Summary] = {}  # by adapter, of those that returned one at the end
         self.on_event: Callable[[Event], None] = _ignore  # called with every injected event that is due
-        self._asked: deque[tuple[Event, float]] = deque()  # injected, not scheduled yet: event, s until it is undone
+        self._asked: deque[Event] = deque()  # injected, not scheduled yet; `at`: s from then on
         self._waiting: list[Event] = []  # scheduled, not due yet
         self._injected: list[Event] = []  # due, in that order; every station knows how far it has got
         self._published: list[tuple[str, Frame]] = []
         self._late: list[tuple[Delivery, Frame]] = []
-        self._stages = compile_schedule(plan, adapters, signals, counting=counting)
-        self._stations = [station for stage in self._stages for station in stage]
+        part = plan if only is None else replace(plan, adapters=tuple(a for a in plan.adapters if a.name in only))
+        self._stages = compile_schedule(part, adapters, signals, counting=counting)
+        self.stations = [station for stage in self._stages for station in stage]
+        self._called: tuple[str, str] | None = None  # the adapter and the phase of the call that has not returned
+
+    def where(self) -> str:
+        """The end of a sentence about what is going on, "" when no adapter is at work."""
+        called = self._called
+        return f" while adapter '{called[0]}' was in {called[1]}" if called is not None else ""
 
     def stop(self, reason: str) -> None:
         """End the run after the present tick; safe to call from a signal handler."""
         self.stopping = reason
 
-    def inject(self, event: Event, undone: float = 0.0) -> None:
-        """Let `event` happen at the next tick, and the one that undoes it `undone` s later; from any thread.
-
-        `at` of the event is overwritten. 0 s: it is not undone.
-        """
-        self._asked.append((event, undone))
+    def inject(self, *events: Event) -> None:
+        """Let `events` happen `at` s after the next tick, 0: then; from any thread."""
+        self._asked.extend(events)
 
     @property
     def reached(self) -> float:
@@ -99,12 +105,12 @@ class Runtime:
 
         Raises `AdapterError` for the first one that fails; the ones started stay open until `close`.
         """
-        for station in self._stations:
+        for station in self.stations:
             split = station.split
             if split is not None:
                 context = self._context(station.plan)
                 self._attempt(station, "start", None, partial(split.begin_start, context))
-        for station in self._stations:
+        for station in self.stations:
             if station.split is not None:
                 self._attempt(station, "start", None, station.split.end_start)
             else:
@@ -125,6 +131,7 @@ class Runtime:
                     self._step(station, tick, time)
             else:
                 self._step_together([s for s in stage if tick % s.plan.period == 0], tick, time)
+        self._called = None
         if self._late:
             for delivery, frame in self._late:
                 deliver(delivery, frame)
@@ -140,30 +147,27 @@ class Runtime:
         been called, and `summaries` holds the summaries of the others.
         """
         failures = []
-        for station in self._stations:
+        for station in self.stations:
             try:
                 if station.asked >= 0 and station.split is not None:
                     self._attempt(station, "finish", self.reached, station.split.end_step)
                     station.asked = -1
-                told = self._attempt(station, "finish", self.reached, partial(_summary, station.adapter))
-                self.summaries[station.plan.name] = told
+                summary = self._attempt(station, "finish", self.reached, partial(_summary, station.adapter))
+                self.summaries[station.plan.name] = summary
             except CosimError as failure:
                 failures.append(failure)
         if failures:
             raise failures[0]
         return self.summaries
 
-    def close(self) -> list[str]:
+    def close(self) -> list[CosimError]:
         """Close every adapter, the last one first; what went wrong there is logged and returned."""
         faults = []
-        for station in reversed(self._stations):
+        for station in reversed(self.stations):
             try:
-                station.adapter.close()
-            except BaseException as error:
-                if not foreign(error) and not isinstance(error, CosimError):
-                    raise
-                said = str(error) if isinstance(error, CosimError) else told(error)
-                faults.append(f"adapter '{station.plan.name}' failed to close: {said}")
+                self._attempt(station, "close", None, station.adapter.close)
+            except CosimError as error:
+                faults.append(error)
                 log.exception("adapter '%s' failed to close", station.plan.name)
         return faults
 
@@ -181,12 +185,12 @@ class Runtime:
                 "cpu_seconds": getattr(station.adapter, "cpu_seconds", None),
                 "contract": station.inspection.record.as_dict(),
             }
-            for station in self._stations
+            for station in self.stations
         ]
 
     def rows(self) -> dict[tuple[str, str], int]:
         """Rows published so far by (adapter, signal)."""
-        return {(s.plan.name, signal): n for s in self._stations for signal, n in s.rows.items()}
+        return {(s.plan.name, signal): n for s in self.stations for signal, n in s.rows.items()}
 
     def _context(self, plan: AdapterPlan) -> Context:
         folder = self.scratch / plan.name
@@ -202,20 +206,22 @@ class Runtime:
             pacing=self.plan.pacing,
             services={name: self.services[name] for name in plan.services if name in self.services},
             media=plan.media,
-            told={adapter.name: adapter.tells for adapter in self.plan.adapters if adapter.tells},
+            offered={adapter.name: adapter.offers for adapter in self.plan.adapters if adapter.offers},
             written=tuple(dict.fromkeys(name for adapter in self.plan.adapters for name in adapter.writes)),
         )
 
     def _attempt(self, station: ScheduledAdapter, phase: str, time: float | None, act: Callable[[], T]) -> T:
         """What `act` returns; its time is the station's, and so is the blame for what it raises."""
         begun = perf_counter()
+        self._called = station.plan.name, phase
         try:
-            return act()
+            return act() if station.guard is None else station.guard(act)
         except BaseException as error:
-            if not foreign(error):
+            if (found := blamed(error, station.plan.name, phase, time)) is error:
                 raise
-            raise AdapterError(told(error), adapter=station.plan.name, phase=phase, time=time) from error
+            raise found from error
         finally:
+            self._called = None
             station.wall += perf_counter() - begun
 
     def _step(self, station: ScheduledAdapter, tick: int, time: float) -> None:
@@ -227,12 +233,14 @@ class Runtime:
         begun = perf_counter()
         if self.plan.events or self._injected:
             self._give_events(station, time)
+        self._called = station.plan.name, "step"
+        step, guard = station.adapter.step, station.guard
         try:
-            frames = station.adapter.step(time, station.inputs)
+            frames = step(time, station.inputs) if guard is None else guard(step, time, station.inputs)
         except BaseException as error:
-            if not foreign(error):
+            if (found := blamed(error, station.plan.name, "step", time)) is error:
                 raise
-            raise AdapterError(told(error), adapter=station.plan.name, phase="step", time=time) from error
+            raise found from error
         station.wall += perf_counter() - begun
         self._publish(station, frames, time)
 
@@ -285,13 +293,10 @@ class Runtime:
         station.next_injected = len(self._injected)
 
     def _schedule(self, time: float) -> None:
-        """Make what was injected happen at `time` (s), and what it asked for afterwards when that is due."""
+        """Make what was injected happen, from `time` (s) on, when it is due."""
         while self._asked:
-            event, undone = self._asked.popleft()
-            self._waiting.append(replace(event, at=time))
-            if undone > 0.0:
-                undo: Literal["recover", "restore"] = "recover" if event.do == "fail" else "restore"
-                self._waiting.append(Event(time + undone, undo, event.nodes, event.link))
+            event = self._asked.popleft()
+            self._waiting.append(replace(event, at=time + event.at))
         due = sorted((event for event in self._waiting if event.at <= time), key=lambda event: event.at)
         self._waiting = [event for event in self._waiting if event.at > time]
         for event in due:
@@ -302,13 +307,14 @@ class Runtime:
         name = station.plan.name
         for read in station.once:
             read.clear()
-        if type(frames) is not tuple and type(frames) is not list and not isinstance(frames, Sequence):
-            self._complain_about_answer(station, [frames], time)
-        if type(frames) is not tuple and type(frames) is not list:
-            frames = list(islice(frames, len(station.deliveries) + 1))  # which may have no end
-        if len(frames) != len(station.deliveries):
+        expected = station.deliveries
+        if station.guard is not None or (type(frames) is not list and type(frames) is not tuple):
+            frames = self._taken(station, frames, time)
+        if len(frames) != len(expected):
             self._complain_about_signals(station, frames, time)
-        look, find = station.inspection.look, station.deliveries.get
+        if len(frames) > 1 and len({str(getattr(frame, "signal", frame)) for frame in frames}) != len(frames):
+            self._complain_about_signals(station, frames, time)
+        look, find = station.inspection.look, expected.get
         for frame in frames:
             if type(frame) is not Frame:
                 self._complain_about_answer(station, frames, time)
@@ -316,14 +322,13 @@ class Runtime:
                 deliveries = find(frame.signal)
                 wrong = "" if deliveries is None else look(frame, time)
             except Exception as error:
-                raise AdapterError(
-                    f"it published a frame that cannot be read: {type(error).__name__}: {error}",
-                    adapter=name, phase="step", time=time,
-                ) from error  # fmt: skip
+                raise self._unreadable(station, error, time) from error
             if deliveries is None:
                 self._complain_about_signals(station, frames, time)
             if wrong:
                 raise AdapterError(wrong, adapter=name, phase="step", time=time)
+            if station.guard is not None:
+                frame.table = station.inspection.kept(frame)
             station.rows[frame.signal] += len(frame.slot)
             self._published.append((name, frame))
             for delivery in deliveries:
@@ -332,6 +337,20 @@ class Runtime:
                 else:
                     deliver(delivery, frame)
         station.steps += 1
+
+    def _taken(self, station: ScheduledAdapter, frames: Sequence[Frame], time: float) -> Sequence[Frame]:
+        """What a step returned, in a list of our own, and for a foreign adapter in frames that it cannot change."""
+        if not isinstance(frames, Sequence):
+            self._complain_about_answer(station, [frames], time)
+        frames = list(islice(frames, len(station.deliveries) + 1))  # which may have no end
+        try:
+            return [frame.taken() if type(frame) is Frame and station.guard else frame for frame in frames]
+        except Exception as error:
+            raise self._unreadable(station, error, time) from error
+
+    def _unreadable(self, station: ScheduledAdapter, error: Exception, time: float) -> AdapterError:
+        message = f"it published a frame that cannot be read: {type(error).__name__}: {error}"
+        return AdapterError(message, adapter=station.plan.name, phase="step", time=time)
 
     def _complain_about_answer(self, station: ScheduledAdapter, found: Sequence[object], time: float) -> NoReturn:
         kinds = ", ".join(type(each).__name__ for each in found)
@@ -356,9 +375,9 @@ def _ignore(_event: Event) -> None:
 def _summary(adapter: Adapter) -> Summary:
     """The summary that `adapter` returns at the end, as JSON values."""
     try:
-        told = json_value(adapter.finish())
+        summary = json_value(adapter.finish())
     except ProtocolError as error:
         raise TypeError(str(error)) from error
-    if not isinstance(told, dict):
-        raise TypeError(f"a summary is a mapping, not {type(told).__name__}")
-    return told
+    if not isinstance(summary, dict):
+        raise TypeError(f"a summary is a mapping, not {type(summary).__name__}")
+    return summary

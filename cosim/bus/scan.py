@@ -21,11 +21,13 @@ from numpy.typing import NDArray
 
 from cosim.compiled.compiling import array_at, entry, jitted, part, ready, reduction
 
-Rules = NDArray[np.int64]  # (2 + columns, 5): HEAD, then the slots and each column by FIELDS
-HEAD = ("array type", "bytes type", "capacity", "unique", "")
-FIELDS = ("dtype", "kind", "low", "high", "constant")  # low and high of float columns are the bits of a float64
+Rules = NDArray[np.int64]  # (2 + columns, 6): HEAD, then the slots and each column by FIELDS
+HEAD = ("array type", "bytes type", "capacity", "unique", "", "")
+# low and high of float columns are the bits of a float64
+FIELDS = ("dtype", "kind", "low", "high", "constant", "tally")
 WIDTH = len(FIELDS)
 CONSTANT = FIELDS.index("constant")  # address of the unchangeable array that was good last, 0: none
+TALLY = FIELDS.index("tally")  # address of what a counter has reached, see `grows`, 0: no counter
 
 # kinds of a column
 UNBOUNDED, FINITE, FLOAT64, OPTIONAL64, FLOAT32, OPTIONAL32, INT8, INT16, INT32, INT64 = range(10)
@@ -173,6 +175,42 @@ def _allowed(data: int, rows: int, kind: int, low: int, high: int, least: float,
     return inside(_words(data, rows), low, high)
 
 
+@part
+def grows(values: Any, slot: NDArray[np.int32], reached: NDArray[np.float64], again: NDArray[np.float64]) -> bool:  # noqa: ANN401 - of any dtype
+    """Whether no counter falls below what it has `reached` (capacity,) for its slot, which is brought up to date.
+
+    A slot has got another member `again` (capacity,) so many times: for each, its counter may fall once. NaN stands
+    for a count that is not known.
+    """
+    for i in range(len(slot)):
+        s, x = slot[i], np.float64(values[i])
+        if x < reached[s]:
+            if again[s] <= 0.0:
+                return False
+            again[s] -= 1.0
+            reached[s] = x
+        elif x > reached[s]:
+            reached[s] = x
+    return True
+
+
+@part
+def _grows(data: int, slots: int, rows: int, kind: int, tally: int, capacity: int) -> bool:
+    slot, reached = _halves(slots, rows), _float64(tally, capacity)
+    again = _float64(tally + 8 * capacity, capacity)
+    if kind == INT32:
+        return grows(_halves(data, rows), slot, reached, again)
+    if kind == INT64:
+        return grows(_words(data, rows), slot, reached, again)
+    if kind in (FLOAT32, OPTIONAL32):
+        return grows(_float32(data, rows), slot, reached, again)
+    if kind == INT8:
+        return grows(_int8(data, rows), slot, reached, again)
+    if kind == INT16:
+        return grows(_int16(data, rows), slot, reached, again)
+    return grows(_float64(data, rows), slot, reached, again)
+
+
 @entry()
 def sound(slot: int, columns: int, rules_at: int, rows_of_rules: int, mark_at: int) -> bool:
     """Whether the array `slot` and the tuple of arrays `columns`, given by their ids, hold nothing suspicious.
@@ -201,13 +239,17 @@ def sound(slot: int, columns: int, rules_at: int, rows_of_rules: int, mark_at: i
             if not _allowed(data, rows, rules[k + 1], rules[k + 2], rules[k + 3], bounds[k + 2], bounds[k + 3]):
                 return False
             rules[k + CONSTANT] = column if _constant(column, bytes_type) else 0
+        if rules[k + TALLY] != 0:
+            data, slots = _word(column + _DATA), _word(slot + _DATA)
+            if not _grows(data, slots, rows, rules[k + 1], rules[k + TALLY], capacity):
+                return False
     return True
 
 
 def rules_of(columns: Sequence[tuple[np.dtype[Any], int, float, float]], capacity: int, *, unique: bool) -> Rules:
     """The rules of a frame with these columns (dtype, kind, low, high), in a scene of `capacity` slots."""
     rules = np.zeros((2 + len(columns), WIDTH), np.int64)
-    rules[0] = id(np.ndarray), id(bytes), capacity, unique, 0
+    rules[0] = id(np.ndarray), id(bytes), capacity, unique, 0, 0
     rules[1, 0] = id(np.dtype(np.int32))
     bounds = rules.view(np.float64)
     for i, (dtype, kind, low, high) in enumerate(columns, 2):

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from cosim.bus.guard import CallGuard
 from cosim.bus.inspection import Inspection
 from cosim.contract.adapter import Adapter, Context, Inputs
 from cosim.contract.errors import RunError
 from cosim.contract.frame import Frame
 from cosim.contract.registry import is_foreign
 from cosim.contract.signals import Signal
+from cosim.contract.tables import Names
 from cosim.scenario.plan.plan import AdapterPlan, Plan
 
 
@@ -59,6 +61,7 @@ class ScheduledAdapter:
     next_injected: int = 0
     steps: int = 0
     asked: int = -1  # tick that has been asked for in advance
+    guard: CallGuard | None = None  # around the calls of a foreign adapter in this process
     wall: float = 0.0  # s spent waiting for this adapter
     rows: dict[str, int] = field(default_factory=dict)  # published so far, by signal
 
@@ -97,6 +100,7 @@ def compile_schedule(
                 index = -1 if events else wire.sources.index(source)
                 deliveries[source][wire.signal].append(Delivery(frames, index, wire.delayed, events and late, guard))
     stages: list[list[ScheduledAdapter]] = []
+    names = Names(plan.scene)
     for each in plan.adapters:
         adapter = adapters[each.name]
         split = adapter if isinstance(adapter, SplitAdapter) else None
@@ -108,7 +112,8 @@ def compile_schedule(
             deliveries=deliveries[each.name],
             once=tuple(once[each.name]),
             ahead=split is not None and not each.reads,
-            inspection=Inspection(each, signals, plan.scene, counting=counting),
+            inspection=Inspection(each, signals, plan.scene, counting=counting, names=names),
+            guard=CallGuard() if is_foreign(each.use) and split is None else None,
             rows=dict.fromkeys(each.writes, 0),
         )
         together = stages and not _reads_from(each, stages[-1]) and any(s.split for s in [*stages[-1], station])

@@ -25,7 +25,16 @@ from pydantic import BaseModel
 from cosim import version
 from cosim.contract import trust
 from cosim.contract.adapter import Adapter, Context, json_value
-from cosim.contract.errors import AdapterError, ProtocolError, RunError, ScenarioError, SetupError, told
+from cosim.contract.entities import Scene
+from cosim.contract.errors import (
+    AdapterError,
+    ProtocolError,
+    RunError,
+    ScenarioError,
+    SetupError,
+    by_signal,
+    error_line,
+)
 from cosim.contract.frame import Array
 from cosim.contract.registry import adapter_kind
 from cosim.talk.codec import Body, Message
@@ -33,6 +42,8 @@ from cosim.talk.columns import Buffers, Decoder, Encoder, decode
 from cosim.talk.pipe import LostError, Pipe
 
 log = logging.getLogger(__name__)
+
+_PATIENCE = 2.0  # s between the hello of a run and the start of its adapter, while others want the place
 
 Send = Callable[[str, int, Body, Sequence[Array]], None]  # kind, number, body, arrays
 
@@ -42,6 +53,7 @@ class RunSession:
     """What belongs to one run: its connection, the adapter, and the tables that both ends know."""
 
     peer: bytes
+    since: float = field(default_factory=time.monotonic)  # of its hello
     adapter: Adapter | None = None
     name: str = ""
     encoder: Encoder = field(default_factory=Encoder)
@@ -69,6 +81,7 @@ class AdapterService:
         self.session: RunSession | None = None
         self._root, self._fixed, self._trusted = root, fixed, trusted
         self._scratch = contextlib.ExitStack()
+        self._pid = os.getpid()
 
     def answer(self, peer: bytes, read: Callable[[], tuple[Message, Buffers]], send: Send) -> bool:
         """Answer the message of `peer` that `read` returns with `send`; whether that ended the session."""
@@ -76,13 +89,22 @@ class AdapterService:
         try:
             head, buffers = read()
             result, arrays = self._handle(peer, head, buffers)
+            self._leave_forked()
             send("done", head.number, {"result": result, "cpu": cpu_seconds()}, arrays)
         except LostError:
             raise
-        except Exception as error:  # the boundary of this process: every failure is reported to the run
+        except BaseException as error:  # the boundary of this process: every failure is reported to the run
+            self._leave_forked()
+            if by_signal(error):
+                raise
             log.exception("%s failed", head.kind if head else "a message")
             send("failed", head.number if head else 0, failure(error), ())
         return had_session and self.session is None
+
+    def _leave_forked(self) -> None:
+        """End this process if the adapter has made it by a fork: the run is answered once."""
+        if os.getpid() != self._pid:
+            os._exit(1)
 
     def lost(self) -> None:
         """Close the adapter because the connection to its run was lost."""
@@ -103,6 +125,8 @@ class AdapterService:
 
     def _handle(self, peer: bytes, head: Message, buffers: Buffers) -> tuple[object, Sequence[Array]]:
         session = self.session
+        if session is not None and session.adapter is None and time.monotonic() - session.since > _PATIENCE:
+            session = self.session = None  # greeted, and started nothing
         if session is not None and session.peer != peer:
             raise SetupError(f"this worker is busy with adapter '{session.name or self.use}' of another run")
         if head.kind == "hello":
@@ -153,16 +177,16 @@ class AdapterService:
         model = kind.load_config()
         given = {key: value for key, value in body["config"].items() if key not in ("connect", "key")}
         if not self._trusted:
-            self._refuse(model, given)
+            self._refuse(model, given, context.scene)
         session.adapter = kind.build(model.model_validate(merged(given, self._fixed)))
         session.adapter.start(context)
 
-    def _refuse(self, model: type[BaseModel], given: Mapping[str, Any]) -> None:
+    def _refuse(self, model: type[BaseModel], given: Mapping[str, Any], scene: Scene) -> None:
         """Raise `SetupError` when the run gives what only the owner of this machine may."""
         root, own = Path(self._root), merged({}, self._fixed)
-        found = list(trust.reaching(model, given))
-        found += [(keys, f"names the module '{text}'") for keys, text in trust.code(given) if keys != ("use",)]
-        found += [(keys, f"names '{text}', which is not below {root}") for keys, text in trust.outside(given, root)]
+        found = list(trust.refused(model, given, root))
+        rules = [load.agreement.rule for load in scene.workloads if load.agreement is not None]
+        found += [(("workloads", "sla", "per"), f"is the code '{rule}'") for rule in rules if ":" in rule]
         reasons = [
             f"'{_dotted(keys)}' {what}; fix it by --set {_dotted(keys)}=VALUE"
             for keys, what in found
@@ -198,7 +222,7 @@ def cpu_seconds() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
-def failure(error: Exception) -> dict[str, Any]:
+def failure(error: BaseException) -> dict[str, Any]:
     """The report of `error` for the run."""
     family = "adapter"
     if isinstance(error, SetupError):
@@ -208,7 +232,7 @@ def failure(error: Exception) -> dict[str, Any]:
     elif isinstance(error, RunError) and not isinstance(error, ProtocolError):
         family = "run"
     known = isinstance(error, AdapterError | RunError | ScenarioError)
-    message = str(error) if known else told(error)
+    message = str(error) if known else error_line(error)
     return {"family": family, "message": message, "traceback": "".join(traceback.format_exception(error))[-100_000:]}
 
 

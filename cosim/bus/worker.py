@@ -31,7 +31,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from cosim.contract.errors import CosimError, SetupError
+from cosim.contract.errors import CosimError, Interruption, SetupError
 
 if TYPE_CHECKING:
     from cosim.bus.service import AdapterService
@@ -118,13 +118,17 @@ def _serve(service: AdapterService, options: argparse.Namespace) -> None:
         listener.serve(service, once=options.once, leaving=lambda: bool(_left))
 
 
+class Leaving(SystemExit, Interruption):
+    """A signal asks this worker to end."""
+
+
 _left: list[int] = []  # exit codes of the signals that asked to end
 
 
 def _leave(number: int, _: FrameType | None) -> None:
     """End through the `finally` blocks, so that the adapter gets closed."""
     _left.append(128 + number)
-    raise SystemExit(128 + number)
+    raise Leaving(128 + number)
 
 
 def _follow(parent: int) -> None:

@@ -13,7 +13,7 @@ checks:
   every change;
 - side effects: inputs are not written to, a frame does not change during the producer's next step,
   optional inputs may be absent, and the same seed gives the same bits unless the adapter's origin
-  states that its numbers are not simulated.
+  states that its numbers are not simulated; if it has nothing `outside` its process, a fork goes on alike.
 
 From a shell: `python -m cosim.testing cosim.adapters.radio`, or the package of an adapter of your own.
 """
@@ -188,7 +188,7 @@ def _check_ports(kind: AdapterKind, config: BaseModel, faults: list[str]) -> Por
         if kind.ports_of(config) != ports or kind.signals_of(config) != signals:
             faults.append("ports: they differ from one call to the next")
     except Exception as error:  # noqa: BLE001 - foreign code; the failure is the finding
-        faults.append(f"ports: they cannot be told from the configuration: {error!r}")
+        faults.append(f"ports: they cannot be derived from the configuration: {error!r}")
         return None
     own = {signal.name: signal for signal in signals}
     for name, signal in own.items():

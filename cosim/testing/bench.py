@@ -13,13 +13,17 @@ import numpy as np
 from pydantic import BaseModel
 
 from cosim.contract.adapter import Adapter, AdapterKind, Context, Inputs, Ports, Read
+from cosim.contract.children import in_copies
 from cosim.contract.entities import Scene
+from cosim.contract.errors import RunError
 from cosim.contract.frame import Array, Frame
 from cosim.contract.seeds import stream
 from cosim.contract.signals import CATALOGUE, Signal
 from cosim.contract.tables import same_table
 from cosim.testing.synthetic import Source, fleet_table, small_events
 from cosim.testing.watch import Watch, frozen
+
+_PATIENCE = 60.0  # s that a fork may take for its steps, as `run.timeout` by default
 
 
 class _BrokenContext:
@@ -56,7 +60,7 @@ class Bench:
         if first is None or len(self.faults) > known:
             return  # further runs would only repeat what is wrong
         if self.kind.origin == "simulated":
-            second = self._run("second", lambda _: True, quiet=True)
+            second = self._run("second", lambda _: True, quiet=True, copied=self._copied())
             self._compare(first, second)
             self._generations(first)
         if any(not read.required for read in self.ports.reads):
@@ -70,8 +74,13 @@ class Bench:
         try:
             return self.kind.build(self.config)
         except Exception as error:  # noqa: BLE001 - foreign code; the failure is the finding
-            self.faults.append(f"factory: '{self.kind.factory}' cannot build the adapter: {_told(error)}")
+            self.faults.append(f"factory: '{self.kind.factory}' cannot build the adapter: {_error_text(error)}")
             return None
+
+    def _copied(self) -> bool:
+        """Whether all of the adapter's state is in this process, by its description."""
+        outside = self.kind.outside
+        return outside is not None and not (outside if isinstance(outside, str) else outside(self.config, self.scene))
 
     def _close_without_start(self) -> None:
         adapter = self._build()
@@ -94,16 +103,23 @@ class Bench:
         try:
             call()
         except Exception as error:  # noqa: BLE001 - foreign code; the failure is the finding
-            self.faults.append(f"{what} raises {_told(error)}")
+            self.faults.append(f"{what} raises {_error_text(error)}")
             return False
         return True
 
     def _run(
-        self, label: str, feed: Callable[[Read], bool], *, quiet: bool = False, renewed: bool = True
+        self,
+        label: str,
+        feed: Callable[[Read], bool],
+        *,
+        quiet: bool = False,
+        renewed: bool = True,
+        copied: bool = False,
     ) -> list[list[Frame]] | None:
         """All frames of one whole life, as copies; None when it could not be lived to its end.
 
-        Without `renewed` no slot is ever taken by another member than its first one.
+        Without `renewed` no slot is ever taken by another member than its first one. With `copied` the second half of
+        the steps is lived by a fork of the process.
         """
         adapter = self._build()
         if adapter is None:
@@ -118,7 +134,7 @@ class Bench:
         try:
             if not self._calls(f"{prefix}start", lambda: adapter.start(context)):
                 return None
-            frames = self._steps(adapter, feed, prefix, renewed)
+            frames = self._steps(adapter, feed, prefix, renewed, copied)
             if frames is not None:
                 self._finish(adapter, prefix)
         finally:
@@ -127,19 +143,48 @@ class Bench:
         return frames
 
     def _steps(
-        self, adapter: Adapter, feed: Callable[[Read], bool], prefix: str, renewed: bool
+        self, adapter: Adapter, feed: Callable[[Read], bool], prefix: str, renewed: bool, copied: bool
     ) -> list[list[Frame]] | None:
         sources = {
             read: Source(self.signals[read.signal], self.scene, self.period, renewed)
             for read in self.ports.reads
             if feed(read) and read.signal in self.signals
         }
-        due = small_events(self.scene, self.period)
         simulated = self.kind.origin == "simulated"
         watch = Watch(self.kind.name, self.ports.writes, self.signals, self.scene, simulated)
+        middle = self.steps // 2 if copied else self.steps + 1
+
+        def rest(_: Callable[[], None]) -> tuple[list[str], list[list[Frame]] | None]:
+            self.faults.clear()
+            frames = self._lived(
+                adapter, range(middle, self.steps + 1), sources, watch, f"{prefix}in a fork, ", renewed
+            )
+            return self.faults, frames
+
+        kept = self._lived(adapter, range(middle), sources, watch, prefix, renewed)
+        if kept is None or not copied:
+            return kept
+        try:
+            ((found, others),) = in_copies([rest], 1, limit=_PATIENCE)
+        except RunError as error:
+            found, others = [f"{prefix}in a fork: {error}"], None
+        self.faults += found
+        return None if others is None else kept + others
+
+    def _lived(
+        self,
+        adapter: Adapter,
+        steps: range,
+        sources: Mapping[Read, Source],
+        watch: Watch,
+        prefix: str,
+        renewed: bool,
+    ) -> list[list[Frame]] | None:
+        """The frames of these steps, as copies; None when they could not be lived to their end."""
+        due = small_events(self.scene, self.period)
         kept: list[list[Frame]] = []
         held: list[tuple[Frame, Frame]] = []  # frames of the step before: as given, and as they were
-        for step in range(self.steps + 1):
+        for step in steps:
             at = f"{prefix}step {step}"
             given: dict[str, list[Frame]] = {}
             for read, source in sources.items():
@@ -152,7 +197,7 @@ class Bench:
             try:
                 answer = list(adapter.step(step * self.period, inputs))
             except Exception as error:  # noqa: BLE001 - foreign code; the failure is the finding
-                self.faults.append(f"{at} raises {_told(error)}")
+                self.faults.append(f"{at} raises {_error_text(error)}")
                 return None
             for name, frames in given.items():
                 if not all(a.same_as(b) for a, b in zip(frames, before[name], strict=True)):
@@ -187,7 +232,7 @@ class Bench:
         try:
             summary = adapter.finish()
         except Exception as error:  # noqa: BLE001 - foreign code; the failure is the finding
-            self.faults.append(f"{prefix}finish raises {_told(error)}")
+            self.faults.append(f"{prefix}finish raises {_error_text(error)}")
             return
         if not isinstance(summary, Mapping):
             self.faults.append(f"{prefix}finish must return a mapping, not {type(summary).__name__}")
@@ -203,7 +248,8 @@ class Bench:
             for frame in ours:
                 twin = other.get(frame.signal)
                 if twin is None or not (frame.same_as(twin) and same_table(frame.table, twin.table)):
-                    self._once(f"step {step}: '{frame.signal}' differs between two runs with the same seed")
+                    how = ", the second of which a fork ends" if self._copied() else ""
+                    self._once(f"step {step}: '{frame.signal}' differs between two runs with the same seed{how}")
 
     def _generations(self, first: list[list[Frame]]) -> None:
         """Check that the counters of a slot begin again when another member takes it.
@@ -220,7 +266,7 @@ class Bench:
         fleets = [fleet for fleet in self.scene.fleets if fleet.adapter != self.kind.name]
         if not counters or not fleets or not any(read.signal == "mobility" for read in self.ports.reads):
             return
-        steady = self._run("with nobody replaced", lambda _: True, quiet=True, renewed=False)
+        steady = self._run("with no adapter replaced", lambda _: True, quiet=True, renewed=False)
         if steady is None:
             return
         late = any(read.signal == "mobility" and read.delayed for read in self.ports.reads)
@@ -253,7 +299,7 @@ def _at(frames: Sequence[Frame], signal: str, column: str, slot: int) -> float |
     return None
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """An error with the place in the adapter's code that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""

@@ -16,6 +16,7 @@ import numpy as np
 from cosim.contract.entities import Event, Fleet, Geo, Link, Node, Power, Scene, SlotRange, Workload
 from cosim.contract.frame import Array, Frame, SlotTable
 from cosim.contract.laws import Law
+from cosim.contract.link import LinkState
 from cosim.contract.node_keys import Cell, Radio, Wifi
 from cosim.contract.signals import TASK_STATUS, Column, Signal
 
@@ -74,16 +75,16 @@ def small_scene(owner: str, *, fleet: bool = True) -> Scene:
     workloads = (
         Workload(
             "navigation", sources, "poisson", 2.0, Law("exponential", 2e4), fixed, Law("fixed", 5e7),
-            0.5, 1.0, 0.0, 0.0, 0.0, float("inf"),
+            deadline=0.5,
         ),
         Workload(
             "hazard", sources, "every", 1.0, Law("uniform", 1e4, 2e4), fixed, Law("exponential", 9e7),
-            float("inf"), 0.5, 20.0, 10.0, 1.0, float("inf"),
+            share=0.5, active=20.0, idle=10.0, start=1.0,
         ),
     )  # fmt: skip
     links = (
-        Link(hosts, (SlotRange(5),), 1e8, 0.02, 0.001, 0.0),
-        Link((SlotRange(2),), (SlotRange(3),), 1e9, 1e-3, 0, 0),
+        Link(hosts, (SlotRange(5),), LinkState(1e8, 0.02, loss=0.001)),
+        Link((SlotRange(2),), (SlotRange(3),), LinkState(1e9, 1e-3)),
     )
     return Scene.build(nodes, fleets, links, workloads, Geo(39.36, 22.95, 60.0))
 
