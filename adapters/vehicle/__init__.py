@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from cosim.adapters.vehicle.signals import AUTOPILOT, BEHAVIOUR, ENGAGEMENT, PICTURE, PICTURE_TRUTH, PROXIMITY
+from cosim.adapters.vehicle.signals import AUTOPILOT, BEHAVIOUR, ENGAGEMENT, IMPACT, PICTURE, PICTURE_TRUTH, PROXIMITY
 from cosim.contract.adapter import AdapterKind, Ports, Read
+from cosim.contract.entities import Scene
 from cosim.contract.signals import Signal
 
 EXAMPLE = """\
@@ -15,12 +16,12 @@ vehicle:
 """
 
 _READS = (Read("peer_link", delayed=True, required=False),)
-_WRITES = ("mobility", "vehicle", "behaviour", "engagement", "autopilot")
+_WRITES = ("mobility", "vehicle", "behaviour", "engagement", "autopilot", "impact")
 
 
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is not imported to list it
     asks = ("demand",) if any(part.work is not None for part in config.cameras.values()) else ()
-    writes = (*_WRITES, *(signal.name for signal in _signals(config)[3:]), *asks)
+    writes = (*_WRITES, *(signal.name for signal in _signals(config)[4:]), *asks)
     reads: tuple[Read, ...] = _READS
     if any(mission.alarm for mission in config.missions.values()):
         reads = (*reads, Read("alarm", delayed=True))
@@ -36,7 +37,18 @@ def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is 
 
 def _signals(config: Any) -> tuple[Signal, ...]:  # noqa: ANN401
     pictures = (PICTURE, PICTURE_TRUTH) if config.cameras else ()
-    return (BEHAVIOUR, ENGAGEMENT, AUTOPILOT, *pictures, *((PROXIMITY,) if config.obstacles is not None else ()))
+    near = (PROXIMITY,) if config.obstacles is not None else ()
+    return (BEHAVIOUR, ENGAGEMENT, AUTOPILOT, IMPACT, *pictures, *near)
+
+
+def _programs(config: Any, scene: Scene) -> str:  # noqa: ANN401 - as above
+    from cosim.adapters.vehicle.keys import vehicles_of
+
+    if config.mavlink is not False or config.aeroloop is not None:
+        return "programs outside the run are connected to its vehicles ('mavlink', 'aeroloop')"
+    if scene.real or any(v.autopilot != "builtin" or v.physics is not None for _, _, v in vehicles_of(scene)):
+        return "programs outside the run fly its vehicles"
+    return ""
 
 
 ADAPTER = AdapterKind(
@@ -45,12 +57,18 @@ ADAPTER = AdapterKind(
     config="cosim.adapters.vehicle.config:VehicleConfig",
     factory="cosim.adapters.vehicle.adapter:VehicleAdapter",
     check="cosim.adapters.vehicle.check:problems",
+    listens="cosim.adapters.vehicle.check:listens",
     acts_on=frozenset({"fail"}),
+    outside=_programs,
     can_fail=lambda _, node: "vehicle" in dict(node.keys),
     node={"vehicle": "cosim.adapters.vehicle.keys:Vehicle"},
+    events={
+        "engage": "cosim.adapters.vehicle.keys:Engage",
+        "disengage": "cosim.adapters.vehicle.keys:Disengage",
+    },
     services=("vehicles", "keys"),
     ports=_ports,
-    tells=("weeds", "pictures", "ordered"),
+    offers=("weeds", "pictures", "ordered"),
     signals=_signals,
     compiled="cosim.physics.vehicles.fleet:compiled",
     example=EXAMPLE,

@@ -13,10 +13,11 @@ from cosim.adapters.vehicle.cameras import Cameras
 from cosim.adapters.vehicle.check import problems
 from cosim.adapters.vehicle.config import MavlinkPart, VehicleConfig
 from cosim.adapters.vehicle.hearing import Hearing
+from cosim.adapters.vehicle.keys import Disengage, Engage
 from cosim.adapters.vehicle.looking import others
 from cosim.adapters.vehicle.mavlink import STEP, Mavlink
 from cosim.adapters.vehicle.ordered import OrderedCopters
-from cosim.adapters.vehicle.proximity import ObstacleWatch
+from cosim.adapters.vehicle.proximity import ImpactLog, ObstacleWatch
 from cosim.adapters.vehicle.roster import VehicleRoster
 from cosim.adapters.vehicle.signals import EVENTS
 from cosim.adapters.vehicle.summary import summary
@@ -30,6 +31,7 @@ from cosim.physics.vehicles import VehicleFleet
 from cosim.physics.vehicles import phases as ph
 from cosim.physics.vehicles.engagement import Engagements
 from cosim.physics.vehicles.gusts import Gusts, turned
+from cosim.physics.vehicles.impact import Contacts
 from cosim.physics.vehicles.missions import MissionRunner
 from cosim.physics.vehicles.receivers import PositionErrors
 
@@ -73,6 +75,7 @@ class VehicleAdapter:
         if config.position_error is not None:
             wrong, seed = config.position_error, np.random.SeedSequence(context.seed).spawn(2)[1]
             self._errors = PositionErrors(len(roster.ids), wrong.level, wrong.height, wrong.correlation, seed)
+            self._fleet.receivers = self._errors
         self._runner = self._mission_runner()
         parts = roster.engagements
         drones = np.array([roster.row[part.drone] for part in parts], np.int64)
@@ -95,6 +98,8 @@ class VehicleAdapter:
         self._swarms = Swarms(config.swarms, roster, self._fleet)
         self._ordered = OrderedCopters(config.missions, roster, self._fleet)
         self._cameras = Cameras(config, context, roster, self._fleet)
+        self._fleet.contacts = Contacts(roster.obstacles)
+        self._impacts = ImpactLog(roster, self._fleet)
         self._watch: ObstacleWatch | None = None
         if roster.obstacles is not None:
             self._fleet.obstacles = roster.obstacles
@@ -115,11 +120,12 @@ class VehicleAdapter:
         if context.scene.real:
             from cosim.adapters.vehicle.members import Members  # most runs have no real nodes and need not load sockets
 
-            self._members = Members(context, self._fleet, roster, config.real)
+            self._members = Members(context, self._fleet, roster, config)
         if roster.outside or roster.moved:
             from cosim.adapters.vehicle.outside import Outside
 
             self._outside = Outside(context, self._fleet, roster, config)
+        self._elsewhere = [part for part in (self._members, self._outside) if part is not None]
         if config.aeroloop is not None:
             from cosim.adapters.vehicle.positions import AeroLoop
 
@@ -158,18 +164,20 @@ class VehicleAdapter:
                 self._fly(until)
             else:
                 self._outside.advance(until, self._fly)
-                self._take_news(self._outside.news())
+            for part in self._elsewhere:
+                self._take_news(part.news())
             moved = np.sqrt((s["x"] - x) ** 2 + (s["y"] - y) ** 2 + (s["z"] - z) ** 2)
             self._travelled += moved
+            hits = self._impacts.look()
             if self._watch is not None:
-                self._watch.look()
+                self._watch.look(hits)
             self._weed(moved)
         frames = [self._mobility(time), self._vehicles(time), self._behaviour(time), self._engagement(time)]
         if self._config.cameras:
             frames += self._cameras.frames(time)
         if self._watch is not None:
             frames.append(self._watch.frame(time))
-        frames.append(self._autopilot(time))
+        frames += [self._autopilot(time), self._impacts.frame(time)]
         for frame in frames:
             self._triggers.take(frame.signal, (frame,))
         return frames
@@ -179,19 +187,20 @@ class VehicleAdapter:
         rest = self._pairs.records()
         records = np.concatenate([self._ended, rest])
         order = np.argsort(records["t_command"], kind="stable")
-        told = summary(records[order], self._pairs, self._roster, self._fleet, self._travelled, self._weeded)
+        result = summary(records[order], self._pairs, self._roster, self._fleet, self._travelled, self._weeded)
+        result = {**result, "impacts": {"crashes": self._impacts.crashes}}
         if self._config.swarms:
-            told = {**told, "swarms": self._swarms.summary()}
+            result = {**result, "swarms": self._swarms.summary()}
         if self._config.cameras:
-            told = {**told, "cameras": self._cameras.summary()}
+            result = {**result, "cameras": self._cameras.summary()}
         if self._watch is not None:
-            told = {**told, "proximity": self._watch.summary()}
+            result = {**result, "proximity": self._watch.summary()}
         if self._mavlink is not None:
-            told = {**told, "mavlink": {slot.name: slot.sysid for slot in self._mavlink.slots}}
-        absences = [part.absences for part in (self._members, self._outside) if part is not None]
+            result = {**result, "mavlink": {slot.name: slot.sysid for slot in self._mavlink.slots}}
+        absences = [part.absences for part in self._elsewhere]
         if absences:
-            told = {**told, "absences": {name: count for part in absences for name, count in part.items()}}
-        return told
+            result = {**result, "absences": {name: count for part in absences for name, count in part.items()}}
+        return result
 
     def close(self) -> None:
         """Close all endpoints and part from the programs of real vehicles; may be called twice."""
@@ -286,8 +295,9 @@ class VehicleAdapter:
         if not len(self._pairs):
             return
         done = np.append(self._runner.done, False)[self._worker_of_pair]
-        if self._outside is not None:
-            self._pairs.unready[:] = self._outside.unready()[self._pairs.drones]
+        if self._elsewhere:
+            unready = np.any([part.unready() for part in self._elsewhere], axis=0)
+            self._pairs.unready[:] = unready[self._pairs.drones]
         self._pairs.tick(self._hearing.links, done)
 
     def _weed(self, moved: Floats) -> None:
@@ -300,6 +310,15 @@ class VehicleAdapter:
 
     def _happen(self, event: Event) -> None:
         """A failed copter lands where it is, a failed rover stops; neither sends nor hears until it recovers."""
+        if (order := Engage.of(event) or Disengage.of(event)) is not None:
+            of_drones = self._roster.slots[self._pairs.drones].tolist()
+            pairs = [
+                k
+                for k, part in enumerate(self._roster.engagements)
+                if order.target in (None, part.target)
+                and any(where.first <= of_drones[k] < where.first + where.count for where in event.nodes)
+            ]
+            self._pairs.command(pairs, engage=event.do == "engage")
         if event.do not in ("fail", "recover"):
             return  # links are the affair of the radio
         failed = event.do == "fail"

@@ -20,7 +20,7 @@ from cosim.physics.vehicles.weeds import FILE, growth, read_weeds
 
 Floats = NDArray[np.float64]
 _SOON = 1e-9  # s
-_TOLD = ("taken", "x", "y", "heading", "pixel", "area", "light", "found", "density")
+_REPORTED = ("taken", "x", "y", "heading", "pixel", "area", "light", "found", "density")
 _TRUE = ("weeds", "hits", "false_alarms")
 
 
@@ -38,7 +38,7 @@ class Cameras:
         self._draws = [np.random.default_rng(draw) for draw in draws]
         self._due = np.zeros(len(self._parts))
         self.pictures = np.zeros(len(self._parts), np.int64)
-        self._told = {name: np.full(len(self._parts), np.nan) for name in _TOLD}
+        self._reported = {name: np.full(len(self._parts), np.nan) for name in _REPORTED}
         self._true = {name: np.full(len(self._parts), np.nan) for name in _TRUE}
         self.totals = {name: np.zeros(len(self._parts)) for name in _TRUE}
         self._works = np.full(len(self._parts), np.nan)  # cycles of a task about the latest picture
@@ -76,9 +76,9 @@ class Cameras:
         light = self._light(now)
         hits, wrong = self._detectors[k].found(weeds, pixel, self._draws[k], light)
         middle, degrees = corners.mean(axis=0), math.degrees(heading) % 360.0
-        told = (now, middle[0], middle[1], degrees, pixel, size, light, hits + wrong, (hits + wrong) / size)
-        for name, value in zip(_TOLD, told, strict=True):
-            self._told[name][k] = value
+        shown = (now, middle[0], middle[1], degrees, pixel, size, light, hits + wrong, (hits + wrong) / size)
+        for name, value in zip(_REPORTED, shown, strict=True):
+            self._reported[name][k] = value
         for name, value in zip(_TRUE, (weeds, hits, wrong), strict=True):
             self._true[name][k] = value
             self.totals[name][k] += value
@@ -90,13 +90,13 @@ class Cameras:
 
     def frames(self, time: float) -> list[Frame]:
         """The reports on the latest pictures, and the truth about them."""
-        told: dict[str, Array] = {name: values.copy() for name, values in self._told.items()}
+        shown: dict[str, Array] = {name: values.copy() for name, values in self._reported.items()}
         true: dict[str, Array] = {name: values.copy() for name, values in self._true.items()}
         count = {"pictures": self.pictures.astype(np.int32)}
         asks = self._workloads >= 0
         wanted: dict[str, Array] = {"workload": self._workloads[asks], "work": self._works[asks]}
         return [
-            Frame("picture", time, self._slots.copy(), {**count, **told}),
+            Frame("picture", time, self._slots.copy(), {**count, **shown}),
             Frame("picture_truth", time, self._slots.copy(), true),
             *([Frame("demand", time, self._slots[asks], wanted)] if asks.any() else []),
         ]

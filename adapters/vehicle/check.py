@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 from cosim.adapters.vehicle.config import MavlinkPart, VehicleConfig
 from cosim.adapters.vehicle.keys import Vehicle, vehicles_of
+from cosim.autopilot.geodesy import HIGHEST, LOWEST
 from cosim.autopilot.table import PHYSICS_PORT, TCP_STEP, Address, address, plan
 from cosim.contract.adapter import Context, Requirement
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import Problem, ScenarioError, refusals
+from cosim.contract.node_keys import ARDUPILOT
+from cosim.contract.quantity import carried
+from cosim.physics.vehicles.quantities import PackQuantities
+
+if TYPE_CHECKING:
+    from cosim.adapters.vehicle.roster import VehicleRoster
 
 
 def problems(config: VehicleConfig, context: Context) -> list[Problem]:
@@ -20,11 +28,12 @@ def problems(config: VehicleConfig, context: Context) -> list[Problem]:
     if not vehicles:
         return found
     from cosim.adapters.vehicle.legs import warnings_of  # needs numpy
-    from cosim.adapters.vehicle.roster import VehicleRoster, written_systems
+    from cosim.adapters.vehicle.roster import VehicleRoster, aboard, written_systems
 
     names = [node.id for node, _ in vehicles]
     try:
-        found += warnings_of(VehicleRoster(context, config), f"adapters.{context.name}")
+        roster = VehicleRoster(context, config)
+        found += _heights(config, context, roster) or warnings_of(roster, f"adapters.{context.name}")
     except ScenarioError as error:
         found += error.problems
     twice = refusals(lambda: written_systems([vehicle for _, vehicle in vehicles], names))
@@ -34,6 +43,8 @@ def problems(config: VehicleConfig, context: Context) -> list[Problem]:
         found += _mavlink(part, context, vehicles)
     if any(vehicle.autopilot == "ardupilot-json" for _, vehicle in vehicles):
         found += _ardupilots(config, context, vehicles)
+    for name in aboard(context.scene):
+        found += _origin(context, f"'{ARDUPILOT}' needs the scenario's origin", f"nodes.{name}.runs")
     found += _unable(config, vehicles, f"adapters.{context.name}")
     found += context.unreached(_begins(config, f"adapters.{context.name}"))
     found += _pauses(config, f"adapters.{context.name}.missions")
@@ -46,17 +57,53 @@ def problems(config: VehicleConfig, context: Context) -> list[Problem]:
     return found
 
 
+def listens(config: VehicleConfig, context: Context) -> dict[str, set[tuple[str, int]]]:
+    """The addresses and ports of ground stations and of positions, by key; each vehicle has a port."""
+    count = sum(1 for _ in vehicles_of(context.scene))
+    part = MavlinkPart() if config.mavlink is True else config.mavlink
+    found = {}
+    if part and part.tcp is not None:
+        found["mavlink"] = {("127.0.0.1", part.tcp + TCP_STEP * k) for k in range(count)}
+    if config.aeroloop is not None and count:
+        host, _, port = config.aeroloop.removeprefix("tcp://").rpartition(":")
+        found["aeroloop"] = {(host, int(port))}
+    return found
+
+
+def _heights(config: VehicleConfig, context: Context, roster: VehicleRoster) -> list[Problem]:
+    """Homes and places that no vehicle can be at: below all land, or beyond the air."""
+    at, sea = f"adapters.{context.name}", context.scene.geo.height if context.scene.geo else 0.0
+    every = [(f"nodes.{name}.at", float(home[2])) for name, home in zip(roster.ids, roster.homes, strict=True)]
+    for m in roster.missions:
+        every += [(f"{at}.missions.{roster.ids[m.vehicle]}", point.z) for point in m.course]
+    every += [(f"{at}.engage.{k}.height", part.rule().height) for k, part in enumerate(config.engage)]
+    for name, part in config.swarms.items():
+        places = [
+            *(part.formation.course if part.formation else ()),
+            *((part.relay.begin, part.relay.end) if part.relay else ()),
+        ]
+        every += [(f"{at}.swarms.{name}", place[2]) for place in places if len(place) == 3]
+        every += [(f"{at}.swarms.{name}.sweep.height", part.sweep.height)] if part.sweep else []
+    wrong = {path: z for path, z in every if not LOWEST <= sea + z <= HIGHEST}
+    hint = "heights count from the scenario's origin; is the unit right?"
+    return [
+        Problem(f"{sea + z:g} m above the sea is out of reach: {LOWEST:g} to {HIGHEST:g} m", path, hint=hint)
+        for path, z in wrong.items()
+    ]
+
+
 def _unable(config: VehicleConfig, vehicles: list[tuple[Node, Vehicle]], at: str) -> Iterator[Problem]:
     """Warnings of drones that may not rise to where they are to be, and of vehicles that begin without charge."""
     for number, part in enumerate(config.engage):
-        if 0.0 < part.ceiling < part.height:
-            text = f"the drone is to be {part.height:g} m high and may rise to {part.ceiling:g} m"
+        rule = part.rule()
+        if 0.0 < rule.ceiling < rule.height:
+            text = f"the drone is to be {rule.height:g} m high and may rise to {rule.ceiling:g} m"
             yield Problem(text, f"{at}.engage.{number}.ceiling", hint="raise it, or lower 'height'", fatal=False)
     for node, vehicle in vehicles:
-        pack = vehicle.battery
-        if vehicle.frame == "copter" and pack.level <= pack.critical:
-            text = f"begins with a charge of {100 * pack.level:g} %, at which it lands wherever it is"
-            where, hint = f"nodes.{node.id}.vehicle.battery.level", f"'critical' is {100 * pack.critical:g} %"
+        level, critical = vehicle.battery.level, carried(vehicle.battery, PackQuantities)["critical"]
+        if vehicle.frame == "copter" and level <= critical:
+            text = f"begins with a charge of {100 * level:g} %, at which it lands wherever it is"
+            where, hint = f"nodes.{node.id}.vehicle.battery.level", f"'critical' is {100 * critical:g} %"
             yield Problem(text, where, hint=hint, fatal=False)
 
 
@@ -128,11 +175,11 @@ def _ardupilots(config: VehicleConfig, context: Context, vehicles: list[tuple[No
     if not found and address(config.ardupilot.bind, path).port + TCP_STEP * (count - 1) > 65535:
         text = f"{count} UDP ports from {config.ardupilot.bind} in steps of {TCP_STEP} end beyond 65535"
         found.append(Problem(text, path, hint="begin with a lower port"))
-    told = {*config.missions, *(part.drone for part in config.engage)}
-    ordered = [node.id for node, vehicle in vehicles if vehicle.autopilot == "ardupilot-json" and node.id in told]
+    settings = {*config.missions, *(part.drone for part in config.engage)}
+    ordered = [node.id for node, vehicle in vehicles if vehicle.autopilot == "ardupilot-json" and node.id in settings]
     if not ordered or found:
         return found
-    who = f"the ArduPilot of '{ordered[0]}' is told what to do by MAVLink, which"
+    who = f"the ArduPilot of '{ordered[0]}' gets its orders by MAVLink, which"
     found += _origin(context, f"{who} needs the scenario's origin", f"nodes.{ordered[0]}.vehicle.autopilot")
     if missing := Requirement("pymavlink", "vehicles").missing():
         found.append(Problem(f"{who} needs pymavlink: {missing}", path))
@@ -147,12 +194,12 @@ def _physics(vehicles: list[tuple[Node, Vehicle]]) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     for node, vehicle in vehicles:
         assert vehicle.physics is not None
-        told, path = vehicle.physics.address, f"nodes.{node.id}.vehicle.physics.address"
-        yield from refusals(partial(address, told, path))
-        if told in seen:
-            text = f"'{seen[told]}' and '{node.id}' have one physics, {told}"
+        settings, path = vehicle.physics.address, f"nodes.{node.id}.vehicle.physics.address"
+        yield from refusals(partial(address, settings, path))
+        if settings in seen:
+            text = f"'{seen[settings]}' and '{node.id}' have one physics, {settings}"
             yield Problem(text, path, hint="give each its own port; ArduPilot's instance N has 9002 + 10 N")
-        seen.setdefault(told, node.id)
+        seen.setdefault(settings, node.id)
 
 
 def _external(context: Context, vehicles: list[tuple[Node, Vehicle]]) -> Iterator[Problem]:
@@ -174,6 +221,6 @@ def _external(context: Context, vehicles: list[tuple[Node, Vehicle]]) -> Iterato
         else:
             yield from refusals(partial(address, rest, f"{path}.address"))
         if every.count(str(vehicle.address)) > 1 and not vehicle.system:
-            hint = "give each its MAVLink system id, so that they can be told apart"
+            hint = "give each its MAVLink system id, so that they can be distinguished"
             text = f"'{node.id}' shares {vehicle.address} with other vehicles"
             yield Problem(text, f"{path}.system", hint=hint)

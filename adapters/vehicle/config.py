@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig, InputFile
 from cosim.contract.block import OnlyWith
+from cosim.contract.declared import keys_of
+from cosim.contract.quantity import carried
+from cosim.contract.trust import FileName, NoCode, PlainText, Trusted, Words
 from cosim.contract.units import Angle, Distance, Duration, Fraction, Length, Period, Work
 from cosim.physics.vehicles.rule import Follow
 
@@ -55,9 +58,11 @@ class PausePart(Part):
 class MissionPart(Part):
     """What a vehicle does on its own: rows of a field, points, the line of a GeoJSON file, or what it is ordered."""
 
+    TEXT: ClassVar[str] = "file"
+    LIST: ClassVar[str] = "points"
     rows: RowsPart | None = Field(None, description="a field")
     points: list[Place] | None = Field(None, min_length=1, description="[east, north, up] of the scenario's origin")
-    file: str | None = Field(None, description="a GeoJSON file with a LineString")
+    file: FileName | None = Field(None, description="a GeoJSON file with a LineString")
     ordered: Literal[True] | None = Field(
         None,
         description="a copter that flies to where the signal destination sends it, and home when it no longer does",
@@ -73,8 +78,8 @@ class MissionPart(Part):
     @classmethod
     def _short(cls, found: object) -> object:
         if isinstance(found, list):
-            return {"points": found}
-        return {"file": found} if isinstance(found, str) else found
+            return {cls.LIST: found}
+        return {cls.TEXT: found} if isinstance(found, str) else found
 
     @model_validator(mode="after")
     def _one(self) -> MissionPart:
@@ -96,12 +101,12 @@ class CommandPart(Part):
 class TriggerPart(Part):
     """When an order is given: a condition over signals, or a function of your own."""
 
-    when: str = Field(
+    when: Annotated[str, NoCode()] = Field(
         min_length=1,
         description="a condition, as target.mobility.speed > 0.5 and drone.vehicle.charge > 0.5, or module:function",
     )
     hysteresis: Duration = Field(0.0, description="for how long it must hold without a break")
-    reads: list[str] = Field([], description="signals that a function of your own is shown")
+    reads: list[Words] = Field([], description="signals that a function of your own is shown")
 
     @property
     def function(self) -> bool:
@@ -115,37 +120,16 @@ class TriggerPart(Part):
         return self
 
 
+@keys_of(Follow)
 class EngagePart(Part):
     """A drone that is engaged to follow a target, and the rule by which it does."""
 
-    drone: str = Field(description="node of a copter")
-    target: str = Field(description="node of another vehicle")
-    controller: str | None = Field(None, description="node that sends the orders; default: they arrive at once")
-    commands: list[CommandPart] = Field([], description="orders at fixed times")
+    drone: Words = Field(description="node of a copter")
+    target: Words = Field(description="node of another vehicle")
+    controller: Words | None = Field(None, description="node that sends the orders; default: they arrive at once")
+    commands: list[CommandPart] = Field([], description="orders at fixed times; []: only those of events")
     engage: TriggerPart | None = Field(None, description="orders by what is measured, instead of fixed times")
     disengage: TriggerPart | None = Field(None, description="when the drone is called off then; default: never")
-    behind: Length = Field(_RULE.behind, description="stand-off point behind the target, negative: ahead")
-    aside: Length = Field(_RULE.aside, description="to the right of it")
-    height: Size = Field(_RULE.height, description="above it, and above home after take-off")
-    radius: Size = Field(_RULE.radius, description="from the stand-off point within which contact is made")
-    settle: Duration = Field(_RULE.settle, description="to stay there before it counts")
-    report: Period = Field(_RULE.report, description="between two position reports of the target; usual: 2 to 5 Hz")
-    stale: Period = Field(_RULE.stale, description="age of the last report from which the drone hovers")
-    patience: Duration = Field(_RULE.patience, description="to hover before it returns")
-    separation: Distance = Field(_RULE.separation, description="to keep from the target")
-    fence: Distance = Field(_RULE.fence, description="from home that is not left; 0: none")
-    ceiling: Distance = Field(_RULE.ceiling, description="above home; 0: none")
-    arming: Duration = Field(_RULE.arming, description="from the order to turning motors")
-    arming_spread: Duration = Field(
-        _RULE.arming_spread, description="besides, drawn for each engagement: exponential with this mean"
-    )
-    reserve: Fraction = Field(_RULE.reserve, description="charge that is needed to be engaged")
-    swap: Duration | None = Field(None, description="that changing the battery takes; default: nobody does")
-    swap_below: Annotated[Fraction, OnlyWith("swap")] = Field(
-        _RULE.swap_below, description="charge under which it is changed after landing"
-    )
-    tries: int = Field(_RULE.tries, ge=1, le=1000, description="of an order that is lost; as MAVLink clients try")
-    retry: Period = Field(_RULE.retry, description="between them")
     view: Annotated[list[View], Field(min_length=2, max_length=2)] = Field(
         [math.degrees(_RULE.view_across), math.degrees(_RULE.view_along)],
         description="angles of the camera across and along, straight down",
@@ -153,15 +137,14 @@ class EngagePart(Part):
 
     def rule(self) -> Follow:
         """Raises `ValueError` when the stand-off point is nearer than the separation."""
-        same = {name: getattr(self, name) for name in Follow.__dataclass_fields__ if hasattr(self, name)}
-        swap = math.inf if self.swap is None else self.swap
         across, along = (math.radians(angle) for angle in self.view)
-        return Follow(**{**same, "swap": swap, "view_across": across, "view_along": along})
+        return Follow(**carried(self, Follow), view_across=across, view_along=along)
 
     @model_validator(mode="after")
     def _sound(self) -> EngagePart:
         self.rule()
-        if (self.engage is None) == (not self.commands):
+        given = "commands" in self.model_fields_set
+        if (self.engage is None) == (not given) or (self.engage is not None and self.commands):
             raise ValueError("an engagement has either 'commands', at fixed times, or 'engage', by a condition")
         if self.disengage is not None and self.engage is None:
             raise ValueError("'disengage' needs 'engage'; commands at fixed times end after their 'for'")
@@ -180,7 +163,9 @@ Light = Annotated[float, units.Unit("illuminance", gt=0.0)]
 class SunPart(Part):
     """Daylight by where the sun stands over the scenario's origin."""
 
-    begins: AwareDatetime = Field(description="moment of the run's beginning, as 2026-05-12T08:00:00+03:00")
+    begins: Annotated[AwareDatetime, PlainText()] = Field(
+        description="moment of the run's beginning, as 2026-05-12T08:00:00+03:00"
+    )
     clouds: Fraction = Field(0.0, description="of the sky that is covered")
 
 
@@ -195,14 +180,14 @@ class DimPart(Part):
 class WorkPart(Part):
     """What a picture takes to look at."""
 
-    workload: str = Field(description="whose next tasks of the drone are about its latest picture")
+    workload: Words = Field(description="whose next tasks of the drone are about its latest picture")
     base: Work = Field(0.0, description="of any picture")
     pixel: Work = Field(0.0, description="for each pixel")
     find: Work = Field(0.0, description="for each thing that is found in it")
 
 
 class CameraPart(Part):
-    """A camera on a drone, and a detector of weeds: how good it is has to be told, with its source."""
+    """A camera on a drone, and a detector of weeds: how good it is has to be given, with its source."""
 
     view: Annotated[list[View], Field(min_length=2, max_length=2)] = Field(
         [math.degrees(_RULE.view_across), math.degrees(_RULE.view_along)], description="angles across and along"
@@ -216,7 +201,7 @@ class CameraPart(Part):
     precision: Curve = Field(min_length=1, description="[ground sample distance, share of finds that are weeds], ...")
     light: Light = Field(1e4, description="in which recall and precision were measured")
     lights: list[DimPart] = Field([], description="the same in other lights; the logarithm of the light lies between")
-    source: str = Field(min_length=1, description="where recall and precision were measured")
+    source: Words = Field(min_length=1, description="where recall and precision were measured")
     work: WorkPart | None = Field(
         None, description="of the tasks that look at pictures; default: as their workload says"
     )
@@ -270,7 +255,7 @@ class SweepPart(Part):
 class SwarmPart(Part):
     """Copters that fly by one policy and keep apart."""
 
-    members: list[str] = Field(min_length=2, max_length=1000, description="nodes of copters")
+    members: list[Words] = Field(min_length=2, max_length=1000, description="nodes of copters")
     formation: FormationPart | None = Field(None, description="a formation")
     relay: RelayPart | None = Field(None, description="a chain of relays")
     sweep: SweepPart | None = Field(None, description="lanes over an area")
@@ -296,7 +281,7 @@ class SwarmPart(Part):
 
 
 class PositionErrorPart(Part):
-    """How far satellite positions are off: in what targets report, and in where drones that follow think they are."""
+    """How far satellite positions are off: in GPS_RAW_INT, what targets report, and where drones that follow go."""
 
     level: Distance = Field(1.0, description="standard deviation, east and north each")
     height: Distance = Field(1.0, description="standard deviation of the height")
@@ -310,6 +295,9 @@ class LinkPart(Part):
     loss: Fraction = Field(0.0, description="of packets")
 
 
+LONGER = "'adapters.vehicle.real.ready' allows more"
+
+
 class RealPart(Part):
     """Vehicles flown by programs of their own: real nodes, and autopilots that are not built in."""
 
@@ -320,7 +308,7 @@ class RealPart(Part):
 class ArduPilotPart(Part):
     """Where real ArduPilots find the physics of vehicles with `autopilot: ardupilot-json`."""
 
-    bind: str = Field(
+    bind: Annotated[str, Trusted("listens on a network")] = Field(
         "127.0.0.1:9002",
         pattern=r"^[^:\s]+:\d{1,5}$",
         description="UDP address for the first vehicle, ArduPilot's instance 0; the next ones are 10 ports apart",
@@ -333,8 +321,10 @@ class ArduPilotPart(Part):
 class MavlinkPart(Part):
     """Where ground stations reach the autopilots."""
 
-    udp: str | None = Field("127.0.0.1:14550", pattern=r"^[^:\s]+:\d{1,5}$", description="ground station to send to")
-    tcp: Annotated[int, Field(ge=1, le=65535)] | None = Field(
+    udp: Annotated[str | None, Trusted("sends to other programs")] = Field(
+        "127.0.0.1:14550", pattern=r"^[^:\s]+:\d{1,5}$", description="ground station to send to"
+    )
+    tcp: Annotated[int | None, Field(ge=1, le=65535), Trusted("listens on a network")] = Field(
         5760, description="port of the first vehicle's server on the loopback; the next ones are 10 apart"
     )
 
@@ -347,11 +337,11 @@ class VehicleConfig(AdapterConfig):
     wind: Annotated[
         list[Annotated[float, units.Unit("speed", ge=-120.0, le=120.0)]], Field(min_length=3, max_length=3)
     ] = Field([0.0, 0.0, 0.0], description="to the east, north and up")
-    gusts: Annotated[float, units.Unit("speed"), Field(ge=0)] = Field(
+    gusts: Annotated[float, units.Unit("speed", ge=0.0, le=120.0)] = Field(
         0.0, description="wind at 6 m above ground that gusts belong to (Dryden, MIL-F-8785C); 0: no gusts"
     )
     position_error: PositionErrorPart | None = Field(
-        None, description="of satellite positions, in engagements; default: none"
+        None, description="of satellite positions, in engagements and GPS_RAW_INT; default: none"
     )
     terrain: Annotated[str, InputFile()] | None = Field(
         None, description="ESRI ASCII grid of the ground's height, all in m of the scenario's axes; default: flat"
@@ -362,25 +352,25 @@ class VehicleConfig(AdapterConfig):
     separation: Annotated[Size, OnlyWith("obstacles")] = Field(
         2.0, description="from obstacles, below their tops: who comes nearer is counted"
     )
-    missions: dict[str, MissionPart] = Field({}, description="by node: rows, a list of places, or a file")
+    missions: dict[Words, MissionPart] = Field({}, description="by node: rows, a list of places, or a file")
     engage: list[EngagePart] = Field([], description="drones that follow others")
-    swarms: dict[str, SwarmPart] = Field({}, description="by name: groups of copters that keep apart")
+    swarms: dict[Words, SwarmPart] = Field({}, description="by name: groups of copters that keep apart")
     weeds: Annotated[Annotated[str, InputFile()] | None, OnlyWith("cameras")] = Field(
         None, description="GeoJSON or ESRI ASCII grid of weeds per m2: the field that `cameras` look at"
     )
     light: Annotated[Light | SunPart, OnlyWith("weeds")] = Field(
         1e4, description="on the ground: an illuminance, or daylight by the sun"
     )
-    cameras: dict[str, CameraPart] = Field({}, description="by node: cameras of drones, and how well they find weeds")
+    cameras: dict[Words, CameraPart] = Field({}, description="by node: cameras of drones, and how well they find weeds")
     link: LinkPart = Field(LinkPart(), description="between nodes, while no adapter writes peer_link")
     real: RealPart = Field(RealPart(), description="vehicles with `runs`, when nodes are real, or another autopilot")
     ardupilot: ArduPilotPart = Field(ArduPilotPart(), description="for vehicles with `autopilot: ardupilot-json`")
-    aeroloop: str | None = Field(
+    aeroloop: Annotated[str | None, Trusted("listens on a network")] = Field(
         None,
         pattern=r"^tcp://[^:\s]+:\d{1,5}$",
         description="publish positions there as AeroLoop's network simulator takes them, e.g. tcp://127.0.0.1:5556",
     )
-    mavlink: bool | MavlinkPart = Field(
+    mavlink: Annotated[bool | MavlinkPart, Trusted("listens on a network")] = Field(
         False, description="MAVLink endpoints for ground stations; for runs paced by the wall clock with short steps"
     )
 

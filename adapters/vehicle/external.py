@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 
 from cosim.adapters.vehicle.keys import Vehicle
-from cosim.adapters.vehicle.modes import fleet_mode
 from cosim.adapters.vehicle.roster import VehicleRoster
-from cosim.autopilot.external import External, Reading
+from cosim.autopilot.external import External, VehicleReading
 from cosim.autopilot.geodesy import Ground
+from cosim.autopilot.modes import fleet_mode
 from cosim.autopilot.table import Address, address
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node
@@ -22,27 +23,23 @@ _PATIENCE = 0.2  # s that one takes at most
 _GROUND = 0.5  # m above its home below which a copter stands
 
 
-def externals(context: Context, fleet: VehicleFleet, roster: VehicleRoster, nodes: list[Node]) -> list[ExternalVehicle]:
+def externals(
+    context: Context, fleet: VehicleFleet, roster: VehicleRoster, nodes: list[Node]
+) -> Iterator[ExternalVehicle]:
     """One for each of `nodes`, which have `autopilot: external`."""
-    geo = context.scene.geo
+    geo, ends = context.scene.geo, dict[str, MavlinkEnd]()
     assert geo is not None, "check has seen to it"
-    ground, ends, made = Ground((geo.latitude, geo.longitude, geo.height)), dict[str, End](), list[ExternalVehicle]()
-    try:
-        for node in nodes:
-            vehicle = Vehicle.of(node)
-            assert vehicle is not None
-            text = str(vehicle.address)
-            if text not in ends:
-                ends[text] = End(text, f"nodes.{node.id}.vehicle.address")
-            made.append(ExternalVehicle(node.id, roster.row[node.id], vehicle.system or 0, fleet, ground, ends[text]))
-    except BaseException:
-        for end in ends.values():
-            end.close()
-        raise
-    return made
+    ground = Ground((geo.latitude, geo.longitude, geo.height))
+    for node in nodes:
+        vehicle = Vehicle.of(node)
+        assert vehicle is not None
+        text = str(vehicle.address)
+        if text not in ends:
+            ends[text] = MavlinkEnd(text, f"nodes.{node.id}.vehicle.address")
+        yield ExternalVehicle(node.id, roster.row[node.id], vehicle.system or 0, fleet, ground, ends[text])
 
 
-class End:
+class MavlinkEnd:
     """One MAVLink end: a UDP port that is listened to, or a TCP server, dialled again when it has gone."""
 
     def __init__(self, text: str, path: str) -> None:
@@ -52,7 +49,7 @@ class End:
         self._end = None if self._tcp else External(udp=address(rest, path))
         self._next = -math.inf  # s of wall time
 
-    def vehicles(self, wall: float) -> dict[int, Reading]:
+    def vehicles(self, wall: float) -> dict[int, VehicleReading]:
         """What is known by now, by system id."""
         if self._end is not None and self._end.ended:
             self._end.close()
@@ -79,11 +76,11 @@ class ExternalVehicle:
 
     part = "autopilot"
 
-    def __init__(self, name: str, row: int, system: int, fleet: VehicleFleet, ground: Ground, end: End) -> None:
+    def __init__(self, name: str, row: int, system: int, fleet: VehicleFleet, ground: Ground, end: MavlinkEnd) -> None:
         """`system`: its MAVLink system id, 0: that of the only one at the address."""
         self.name, self.row = name, row
         self._system, self._fleet, self._ground, self._end = system, fleet, ground, end
-        self._reading: Reading | None = None
+        self._reading: VehicleReading | None = None
         self._wall = math.nan
 
     def seek(self) -> bool:
@@ -105,9 +102,9 @@ class ExternalVehicle:
         """What its autopilot does not measure."""
         r = self._reading
         assert r is not None
-        told = {"charge": r.charge, "voltage": r.voltage, "power": r.voltage * r.current, "roll": r.attitude[0]}
-        told["pitch"] = r.attitude[1]
-        return tuple(name for name, value in told.items() if math.isnan(value))
+        fields = {"charge": r.charge, "voltage": r.voltage, "power": r.voltage * r.current, "roll": r.attitude[0]}
+        fields["pitch"] = r.attitude[1]
+        return tuple(name for name, value in fields.items() if math.isnan(value))
 
     def orders(self) -> None:
         """It takes none."""
@@ -116,16 +113,16 @@ class ExternalVehicle:
         """Stop listening."""
         self._end.close()
 
-    def _show(self, reading: Reading, wall: float) -> None:
+    def _show(self, reading: VehicleReading, wall: float) -> None:
         row, copter = self._fleet.state[self.row], self._fleet.frames["kind"][self.row] == COPTER
         assert reading.place is not None
         power = reading.voltage * reading.current
         charge = reading.charge * float(self._fleet.frames["capacity"][self.row])
-        told = dict(zip("xyz", self._ground.local(reading.place), strict=True))
-        told |= dict(zip(("vx", "vy", "vz"), reading.velocity, strict=True))
-        told |= dict(zip(("roll", "pitch", "heading"), reading.attitude, strict=True))
-        told |= {"voltage": reading.voltage, "current": reading.current, "power": power, "charge": charge}
-        for name, value in told.items():
+        fields = dict(zip("xyz", self._ground.local(reading.place), strict=True))
+        fields |= dict(zip(("vx", "vy", "vz"), reading.velocity, strict=True))
+        fields |= dict(zip(("roll", "pitch", "heading"), reading.attitude, strict=True))
+        fields |= {"voltage": reading.voltage, "current": reading.current, "power": power, "charge": charge}
+        for name, value in fields.items():
             if math.isfinite(value):  # the dynamics, to which it may fall back, must not see NaN
                 row[name] = value
         if math.isfinite(power) and math.isfinite(self._wall):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cosim.adapters.vehicle.config import EngagePart, LinkPart
 from cosim.contract.frame import Frame
-from cosim.physics.vehicles.reports import Links
+from cosim.physics.vehicles.reports import PairLinks
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ class Hearing:
         self._report, self._order = target * capacity + drone, control * capacity + drone
         self._wanted = np.unique(np.concatenate([self._report, self._order]))
         self._at_once = np.array(here, bool)
-        self.links = Links.steady(len(parts), usual.delay, usual.loss)
+        self.links = PairLinks.steady(len(parts), usual.delay, usual.loss)
         self._no_radio()
 
     def take(self, frames: Sequence[Frame]) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from itertools import pairwise
 
-from cosim.adapters.vehicle.roster import Mission, VehicleRoster
+from cosim.adapters.vehicle.roster import VehicleMission, VehicleRoster
 from cosim.contract.errors import Problem
 from cosim.physics.vehicles import Copter
 
@@ -49,7 +49,7 @@ def _unreached(roster: VehicleRoster, at: str) -> Iterator[Problem]:
         asked = [*([mission.part.speed] if mission.part.speed else []), *(rows.speeds if rows is not None else [])]
         top = max([airframe.speed, *asked])
         if top > airframe.speed:
-            text = f"'{roster.ids[k]}' is told to do {top:g} m/s, and is made for {airframe.speed:g} m/s at most"
+            text = f"'{roster.ids[k]}' is ordered to do {top:g} m/s, and is made for {airframe.speed:g} m/s at most"
             yield Problem(text, path, hint="lower the mission's speed, or raise the vehicle's", fatal=False)
         if left > 0.0 and away > top * left:
             text = (
@@ -63,7 +63,7 @@ def _unreached(roster: VehicleRoster, at: str) -> Iterator[Problem]:
             yield Problem(text, path, hint="heights of missions count from the scenario's origin", fatal=False)
 
 
-def _legs(mission: Mission, roster: VehicleRoster) -> Iterator[tuple[str, _Point, _Point]]:
+def _legs(mission: VehicleMission, roster: VehicleRoster) -> Iterator[tuple[str, _Point, _Point]]:
     """Straight legs from home to the places of a mission, as 'the leg to place 2' with begin and end in m, and back.
 
     Of a rover they lie on the ground: at its height at their ends.

@@ -31,7 +31,7 @@ class Mavlink:
         geo = context.scene.geo
         assert geo is not None, "check has seen to it"
         from cosim.autopilot import Autopilot
-        from cosim.autopilot.links import Endpoint, Endpoints
+        from cosim.autopilot.links import Endpoint, LinkEndpoints
         from cosim.autopilot.table import Address, VehicleSlot, address, plan, render
 
         at = f"adapters.{context.name}.mavlink"
@@ -62,7 +62,7 @@ class Mavlink:
             for pilot, slot in zip(self._pilots, self.slots, strict=True):
                 made.append(Endpoint(pilot, slot.udp, slot.tcp))
                 self._stack.callback(made[-1].close)
-            self._endpoints = Endpoints(made)
+            self._endpoints = LinkEndpoints(made)
             self._stack.callback(self._endpoints.close)
         except BaseException:
             self._stack.close()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.adapters.vehicle.ardupilot import ardupilots
-from cosim.adapters.vehicle.config import VehicleConfig
+from cosim.adapters.vehicle.config import LONGER, VehicleConfig
 from cosim.adapters.vehicle.keys import vehicles_of
 from cosim.adapters.vehicle.physics import moved_elsewhere
 from cosim.adapters.vehicle.roster import VehicleRoster
@@ -29,7 +29,7 @@ _BY = {"autopilot": "flown by its own autopilot", "physics": "moved by a physics
 _LOOK = 0.01  # s of wall time between two looks while the run waits for autopilots
 
 
-class Source(Protocol):
+class VehicleSource(Protocol):
     """The autopilot of one vehicle, or the physics."""
 
     name: str
@@ -63,21 +63,22 @@ class Outside:
     def __init__(self, context: Context, fleet: VehicleFleet, roster: VehicleRoster, config: VehicleConfig) -> None:
         self._fleet, self._ready = fleet, config.real.ready
         self._missing = {node.id: node.missing for node in context.scene.nodes}
-        self._sources: list[Source] = []
+        self._sources: list[VehicleSource] = []
         self._news: list[tuple[int, float, str]] = []  # row, when (s), which of `EVENTS`
         try:
             json, external = (
                 [node for _, node, vehicle in vehicles_of(context.scene) if vehicle.autopilot == kind]
                 for kind in ("ardupilot-json", "external")
             )
-            if json:
-                self._sources += ardupilots(context, fleet, roster, config, [node.id for node in json])
+            for one in ardupilots(context, fleet, roster, config, [node.id for node in json]) if json else ():
+                self._sources.append(one)  # each at once, for `close`
             moved = [node for _, node, vehicle in vehicles_of(context.scene) if vehicle.physics is not None]
             self._sources += moved_elsewhere(fleet, roster, config, moved)
             if external:
                 from cosim.adapters.vehicle.external import externals  # needs pymavlink
 
-                self._sources += externals(context, fleet, roster, external)
+                for end in externals(context, fleet, roster, external):
+                    self._sources.append(end)
             self.absences = {source.name: 0 for source in self._sources}  # times that each was missed
             self._there = self._wait(self._ready)
         except BaseException:
@@ -144,13 +145,13 @@ class Outside:
         needed = [source.name for source in missing if self._missing[source.name] != "model"]
         if needed:
             what = " or ".join(sorted({source.part for source in missing if source.name in needed}))
-            raise RunError(f"no {what} has come for {', '.join(needed)} within {ready:g} s")
+            raise RunError(f"no {what} has come for {', '.join(needed)} within {ready:g} s; {LONGER}")
         for source in missing:
             log.warning("no %s has come for %s within %g s; it is flown here", source.part, source.name, ready)
             self._news.append((source.row, 0.0, "gone"))
         return {source.name for source in self._sources} - {source.name for source in missing}
 
-    def _lose(self, source: Source, until: float) -> None:
+    def _lose(self, source: VehicleSource, until: float) -> None:
         """Handle a vehicle whose autopilot is gone as the scenario specifies."""
         self.absences[source.name] += 1
         if self._missing[source.name] == "fail":
@@ -162,7 +163,9 @@ class Outside:
             end = time.monotonic() + self._ready
             while not source.fly(until, True):
                 if time.monotonic() >= end:
-                    raise RunError(f"the {source.part} of '{source.name}' has not come back within {self._ready:g} s")
+                    raise RunError(
+                        f"the {source.part} of '{source.name}' has not come back within {self._ready:g} s; {LONGER}"
+                    )
                 time.sleep(_LOOK)
             return
         self._there.discard(source.name)

@@ -20,9 +20,9 @@ def moved_elsewhere(
         vehicle = Vehicle.of(node)
         assert vehicle is not None
         assert vehicle.physics is not None
-        told, row = vehicle.physics, roster.row[node.id]
-        at = address(told.address, f"nodes.{node.id}.vehicle.physics.address")
-        pilot = JsonPilot(fleet, row, at, rate=told.rate, expo=told.expo)
+        settings, row = vehicle.physics, roster.row[node.id]
+        at = address(settings.address, f"nodes.{node.id}.vehicle.physics.address")
+        pilot = JsonPilot(fleet, row, at, rate=settings.rate, expo=settings.expo)
         made.append(MovedElsewhere(node.id, row, pilot, config.real.patience))
     return made
 

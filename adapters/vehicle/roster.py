@@ -7,21 +7,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosim.adapters.vehicle.config import EngagePart, MissionPart, RowsPart, TriggerPart, VehicleConfig
 from cosim.adapters.vehicle.field import frame_of, light_of
-from cosim.adapters.vehicle.keys import Vehicle, vehicles_of
+from cosim.adapters.vehicle.keys import Pack, Vehicle, vehicles_of
 from cosim.adapters.vehicle.looking import OWN, reads, triggers, unseen
 from cosim.contract.adapter import Context
-from cosim.contract.entities import Node
+from cosim.contract.delimited import content
+from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.node_keys import ARDUPILOT
+from cosim.contract.quantity import carried
+from cosim.contract.reading.geojson import features
 from cosim.physics.vehicles import BatteryPack, Copter, Rover, Waypoint
 from cosim.physics.vehicles.obstacles import Obstacles, read_obstacles
-from cosim.physics.vehicles.rows import Rows
+from cosim.physics.vehicles.quantities import CopterQuantities, PackQuantities, RoverQuantities
+from cosim.physics.vehicles.rows import FieldRows
 from cosim.physics.vehicles.terrain import MOST_CELLS, Terrain, read_terrain
 from cosim.physics.vehicles.weeds import read_weeds
 
@@ -30,14 +34,14 @@ _HEIGHT = 15.0  # m above home, for copters whose points have no height
 
 
 @dataclass(frozen=True, slots=True)
-class Mission:
+class VehicleMission:
     """Waypoints, the row worked on the way to each (-1: none), and the field, if it is one."""
 
     vehicle: int  # row of the fleet
     course: list[Waypoint]
     row_of: NDArray[np.int64]
     part: MissionPart
-    field: Rows | None
+    field: FieldRows | None
 
 
 class VehicleRoster:
@@ -52,6 +56,7 @@ class VehicleRoster:
         self.ids = [node.id for _, node, _ in found]
         self.row = {name: k for k, name in enumerate(self.ids)}
         self.nodes = {node.id: slot for slot, node in enumerate(scene.nodes)}
+        self.aboard = aboard(scene)
         self.airframes = [self._airframe(node, vehicle) for _, node, vehicle in found]
         self.homes = np.array([node.position or (0.0, 0.0, 0.0) for _, node, _ in found]).reshape(-1, 3)
         self.terrain = self._terrain(context, config)
@@ -66,7 +71,7 @@ class VehicleRoster:
         self.missions = [self._mission(context, name, part) for name, part in config.missions.items()]
         self.engagements = config.engage
         # vehicles with orders
-        self.told = {*config.missions, *(part.drone for part in config.engage)}
+        self.commanded = {*config.missions, *(part.drone for part in config.engage)}
         for number, part in enumerate(config.engage):
             self._engagement(number, part, config, context.written)
         self._swarm(config)
@@ -88,7 +93,7 @@ class VehicleRoster:
         if node.position is None:
             self._wrong(f"vehicle '{node.id}' has no home", f"{at}.at", "write at: [0 m, 0 m, 0 m]")
         try:
-            return airframe(vehicle)
+            return airframe(vehicle, rotors=node.id in self.aboard)
         except ValueError as error:
             self._wrong(str(error), f"{at}.vehicle")
             return Rover() if vehicle.frame == "rover" else Copter()
@@ -141,11 +146,11 @@ class VehicleRoster:
             self._wrong(f"'{name}' is no vehicle", path, f"vehicles: {', '.join(self.ids) or 'none'}")
         return self.row.get(name, -1)
 
-    def _mission(self, context: Context, name: str, part: MissionPart) -> Mission:
+    def _mission(self, context: Context, name: str, part: MissionPart) -> VehicleMission:
         at = f"{self._at}.missions.{name}"
         row = self._known(name, at)
         self._takes_orders(name, at)
-        none = Mission(row, [], np.empty(0, np.int64), part, None)
+        none = VehicleMission(row, [], np.empty(0, np.int64), part, None)
         if row < 0:
             return none
         flies, home = isinstance(self.airframes[row], Copter), self.homes[row]
@@ -177,7 +182,7 @@ class VehicleRoster:
             up = Waypoint(float(home[0]), float(home[1]), float(home[2]) + rise, what="take-off")
             course = [up, *course, Waypoint(what="return")]
             row_of = np.concatenate([[-1], row_of, [-1]])
-        return Mission(row, course, row_of, part, field)
+        return VehicleMission(row, course, row_of, part, field)
 
     def _engagement(self, number: int, part: EngagePart, config: VehicleConfig, written: tuple[str, ...]) -> None:
         at = f"{self._at}.engage.{number}"
@@ -204,7 +209,7 @@ class VehicleRoster:
             rows = []
             for member in part.members:
                 row = self._known(member, f"{at}.members")
-                if member in self.outside:
+                if member in self.outside | self.aboard:
                     hint = "members need our autopilot: how near they may come follows from how it brakes"
                     self._wrong(f"'{member}' is flown by its own autopilot", f"{at}.members", hint)
                 if row >= 0 and isinstance(self.airframes[row], Rover):
@@ -249,7 +254,7 @@ class VehicleRoster:
                 if not any(part.first <= self.slots[row] < part.first + part.count for part in load.sources):
                     self._wrong(f"'{name}' makes no tasks of '{load.name}'", f"{at}.work.workload", "see its 'from'")
         if (config.weeds is None) != (not config.cameras):
-            text = "'cameras' need a field to look at" if config.cameras else "nobody looks at 'weeds'"
+            text = "'cameras' need a field to look at" if config.cameras else "no camera looks at 'weeds'"
             at = f"{self._at}.{'cameras' if config.cameras else 'weeds'}"
             self._wrong(text, at, "give both 'weeds' and 'cameras', or neither")
         try:
@@ -279,32 +284,30 @@ class VehicleRoster:
                 self._wrong(f"no adapter of the scenario writes '{name}'", f"{at}.when", hint)
 
 
-def airframe(vehicle: Vehicle) -> Copter | Rover:
-    """The airframe of a node's block; values that it omits are those of `cosim.physics.vehicles`."""
+def aboard(scene: Scene) -> set[str]:
+    """The vehicles that real ArduPilots fly inside their own nodes: none, unless nodes are real."""
+    found = ((node.id, node.runs) for _, node, _ in vehicles_of(scene) if scene.real)
+    return {name for name, runs in found if runs is not None and runs.image == ARDUPILOT}
+
+
+def airframe(vehicle: Vehicle, *, rotors: bool = False) -> Copter | Rover:
+    """The airframe of a node's block; values that it omits are those of `cosim.physics.vehicles`.
+
+    `rotors`: another autopilot than ours turns them.
+    """
     plain: Copter | Rover = Copter() if vehicle.frame == "copter" else Rover(steering=vehicle.steering)
-    said = {"mass": vehicle.mass, "speed": vehicle.speed, "accel": vehicle.acceleration}
     if isinstance(plain, Copter):
-        said |= {"climb": vehicle.climb, "descent": vehicle.descent, "hover_power": vehicle.hover_power}
         # ArduPilot turns rotors; of a vehicle that is only listened to, nothing is known of them
-        own = vehicle.dynamics if vehicle.physics is None else "rigid"
+        own = vehicle.dynamics if vehicle.physics is None and not rotors else "rigid"
         dynamics = {"builtin": own, "ardupilot-json": "rigid", "external": "point"}[vehicle.autopilot]
         plain = replace(plain, dynamics=dynamics)
-    else:
-        said |= {"wheelbase": vehicle.wheelbase}
-    given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
-    return replace(plain, **given, battery=_battery(vehicle, plain.battery))
+    given = carried(vehicle, CopterQuantities if isinstance(plain, Copter) else RoverQuantities)
+    return replace(plain, battery=_battery(vehicle.battery, plain.battery), **given)
 
 
-def _battery(vehicle: Vehicle, usual: BatteryPack) -> BatteryPack:
-    pack = vehicle.battery
-    return BatteryPack(
-        capacity=usual.capacity if pack.capacity is None else pack.capacity / 3600.0,
-        cells=usual.cells if pack.cells is None else pack.cells,
-        resistance=usual.resistance if pack.resistance is None else pack.resistance,
-        low=pack.low,
-        critical=pack.critical,
-        action=pack.action,
-    )
+def _battery(pack: Pack, usual: BatteryPack) -> BatteryPack:
+    capacity = usual.capacity if pack.capacity is None else pack.capacity / 3600.0
+    return replace(usual, capacity=capacity, action=pack.action, **carried(pack, PackQuantities))
 
 
 def written_systems(vehicles: Sequence[Vehicle], ids: Sequence[str]) -> dict[str, int]:
@@ -325,10 +328,10 @@ def written_systems(vehicles: Sequence[Vehicle], ids: Sequence[str]) -> dict[str
     return named
 
 
-def rows_of(part: RowsPart) -> Rows:
+def rows_of(part: RowsPart) -> FieldRows:
     """The field of a `rows` block."""
     corner = (part.corner[0], part.corner[1])
-    return Rows(
+    return FieldRows(
         corner, part.rows, part.pitch, part.length, math.radians(part.heading), part.headland, part.turn,
         tuple(part.speeds), part.stop,
     )  # fmt: skip
@@ -339,21 +342,14 @@ def _line(context: Context, file: str, high: float) -> list[list[float]]:
     frame, geo = frame_of(context.scene), context.scene.geo
     if frame is None or geo is None:
         raise ValueError(f"'{file}' is in degrees, but the scenario has no 'geo: {{origin: [lat, lon]}}'")
-    line = _first_line(json.loads(Path(context.path(file)).read_text(encoding="utf-8")))
-    if line is None:
+    found = features(json.loads(content(Path(context.path(file)))))
+    lines = [one["geometry"]["coordinates"] for one in found if one["geometry"]["type"] == "LineString"]
+    if not lines:
         raise ValueError(f"'{file}' holds no LineString")
+    line = lines[0]
     points = np.array([[*point[:2], point[2] if len(point) > 2 else np.nan] for point in line], np.float64)
     east, north, up = frame.to_local(
         points[:, 1], points[:, 0], np.where(np.isnan(points[:, 2]), geo.height, points[:, 2])
     )
     up = np.where(np.isnan(points[:, 2]), high, up)
     return [[float(x), float(y), float(z)] for x, y, z in zip(east, north, up, strict=True)]
-
-
-def _first_line(data: object) -> list[list[float]] | None:
-    if isinstance(data, dict):
-        if data.get("type") == "LineString" and data.get("coordinates"):
-            return list(data["coordinates"])
-        inner = [data.get("geometry"), *(data.get("features") or []), *(data.get("geometries") or [])]
-        return next((line for part in inner if (line := _first_line(part)) is not None), None)
-    return None

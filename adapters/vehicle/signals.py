@@ -1,6 +1,7 @@
 """The signals of vehicles besides the common ones."""
 
 from cosim.contract.signals import Column, Signal
+from cosim.physics.vehicles.layout import STRUCK
 from cosim.physics.vehicles.phases import METRICS, OUTCOMES, REASONS, STATES
 
 # The program is away or there again; ArduPilot could not be armed, or did not take off; another system has changed its
@@ -27,6 +28,15 @@ PROXIMITY = Signal("proximity", "a vehicle came nearer to an obstacle than the s
     Column("kind", "int8", "", "what it is so far", "code", ("near-miss", "collision")),
     Column("at", "float64", "s", "when", low=0.0),
     Column("distance", "float64", "m", "from the obstacle then, 0: inside", low=0.0),
+), rows="event")  # fmt: skip
+
+IMPACT = Signal("impact", "a vehicle ran into something, or came down so hard that it broke", (
+    Column("what", "int8", "", "what it hit", "code", STRUCK),
+    Column("obstacle", "int32", "", "number of the polygon in the file, from 0; -1: none"),
+    Column("other", "int32", "", "slot of the vehicle that it hit, -1: none", "slot"),
+    Column("speed", "float64", "m/s", "at which they met, at right angles to the surface", low=0.0),
+    Column("broken", "bool", "", "whether it is broken from now on"),
+    Column("at", "float64", "s", "when", low=0.0),
 ), rows="event")  # fmt: skip
 
 AUTOPILOT = Signal("autopilot", "what happens with the autopilot of a vehicle that is not ours", (

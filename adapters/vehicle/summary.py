@@ -39,7 +39,7 @@ def summary(
         }
         for k, name in enumerate(roster.ids)
     }
-    used = {name: told["energy"] for name, told in vehicles.items()}
+    used = {name: figures["energy"] for name, figures in vehicles.items()}
     surface = fit(records)
     outcome = [ph.OUTCOMES[code] for code in records["outcome"]]
     return {

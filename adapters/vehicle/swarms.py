@@ -47,17 +47,17 @@ class Swarms:
 
     def summary(self) -> Mapping[str, object]:
         """Per swarm its members, and the least distance in m of two of them (null: it has not begun)."""
-        told = {}
+        figures = {}
         for name, part in self._parts.items():
             group = self._groups.get(name)
             if group is not None:
                 group.watch()
-            told[name] = {
+            figures[name] = {
                 "members": len(part.members),
                 "separation": part.separation,
                 "nearest": None if group is None else float(group.nearest[0]),
             }
-        return told
+        return figures
 
 
 def _dealt(policy: Policy, order: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Policy:

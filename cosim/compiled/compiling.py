@@ -27,7 +27,8 @@ package can bring it along. Other processors compile for themselves.
 Importing numba takes longer than all that `cosim check` does. Where code is rather looked at than run, `defer()` puts
 that off until an entry point is called.
 
-With NUMBA_DISABLE_JIT=1 everything is plain Python, some hundred times slower, for debuggers.
+With NUMBA_DISABLE_JIT=1 everything is plain Python, some hundred times slower, for debuggers. An index outside an array
+is an error then, also where rows are had by address.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import update_wrapper, wraps
@@ -55,6 +57,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 PRECOMPILED = Path(__file__).parents[1] / "precompiled"
 NUMBA = "numba>=0.61.2,<0.69"  # as in pyproject.toml: private names of numba are used, which any release may change
 _NUMBA = "cosim.compiled.machine_code"
+_ends: dict[int, int] = {}  # by the first address of an array; written while nothing is compiled
 _waiting: list[tuple[Callable[..., Any], bool]] | None = None  # not yet passed to numba; None: numba is used at once
 
 
@@ -84,8 +87,9 @@ def _numba() -> ModuleType:
     """`cosim.compiled.machine_code`, which from now on is used at once."""
     global _waiting
     if _NUMBA not in sys.modules:
-        # numba loads scipy to see its version, and yaml for a file of settings
-        with _without("scipy", *(() if Path(".numba_config.yaml").exists() else ("yaml",))):
+        # numba loads scipy to see its version, and yaml for a file of settings, which `machine_code` ignores
+        warnings.filterwarnings("ignore", "A Numba config file is found")
+        with _without("scipy", "yaml"):
             found = import_module("numba").__version__
             if outside(found, NUMBA):
                 raise SetupError(f"numba {found} is installed, and machine code needs {NUMBA}: {pip(NUMBA)}")
@@ -155,9 +159,43 @@ def _entry(function: F) -> F:
     return cast(F, _numba().entry(function, PRECOMPILED)) if jitted() else _plain(function)
 
 
-def view(dtype: np.dtype[Any], address: int, count: int) -> NDArray[Any]:
-    """The array of `count` `dtype` at the address, for plain Python."""
-    memory: Any = (ctypes.c_char * (dtype.itemsize * count)).from_address(int(address))
+def address_of(array: NDArray[Any]) -> int:
+    """Where the array's memory begins; from now on plain Python finds an index beyond its end."""
+    start = int(array.ctypes.data)
+    if not jitted():
+        _ends[start] = start + array.nbytes
+    return start
+
+
+class _Record(np.record):  # type: ignore[misc]  # numpy takes any subclass as the type of rows
+    """A row with its fields as attributes, also those whose names numpy's own records have for other things."""
+
+    def __getattribute__(self, name: str) -> Any:  # noqa: ANN401
+        names = super().__getattribute__("dtype").names
+        return self[name] if name in names else super().__getattribute__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401
+        self[name] = value
+
+
+def records(array: NDArray[Any]) -> NDArray[Any]:
+    """The record array with fields of its rows as attributes, as compiled code has them."""
+    return array.view(np.dtype((_Record, array.dtype)))
+
+
+def view(dtype: np.dtype[Any], address: int, count: int, first: int = 0) -> NDArray[Any]:
+    """The array of `count` `dtype` from item `first` of the array at the address, for plain Python.
+
+    Raises `IndexError` for items outside the array that `address_of` was asked for, which machine code does not find.
+    """
+    size, address = dtype.itemsize, int(address)
+    place = address + int(first) * size
+    end = _ends.get(address) or next((end for start, end in _ends.items() if start <= address < end), 0)
+    if place < address or place + size * int(count) > end:
+        raise IndexError(
+            f"items {first} to {first + count} of an array of {(end - address) / size:g} records at {address:#x}"
+        )
+    memory: Any = (ctypes.c_char * (size * int(count))).from_address(place)
     return np.ndarray((count,), dtype, memory)
 
 
@@ -208,12 +246,16 @@ def _kept(function: Any) -> bool:  # noqa: ANN401
     return bool(function._cache.kept())
 
 
+def _attributes(value: object) -> object:
+    return records(value) if isinstance(value, np.ndarray) and value.dtype.names else value
+
+
 def _plain(function: F) -> F:
-    """`function` as it is, but silent where machine code is: overflow of words, 0 / 0."""
+    """`function` as it is, but with fields as attributes of rows, and silent where machine code is: overflow, 0 / 0."""
 
     @wraps(function)
     def call(*arguments: object) -> object:
         with np.errstate(all="ignore"):
-            return function(*arguments)
+            return function(*map(_attributes, arguments))
 
     return cast(F, call)

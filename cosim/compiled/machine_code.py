@@ -49,7 +49,7 @@ def _load_without_scipy() -> None:
         linalg.ensure_blas = look
 
 
-def _tell_without_shapes() -> None:
+def _describe_without_shapes() -> None:
     """Report assignments to a slice of another shape with numba's message for small machines.
 
     The message for processors like ours contains both shapes. With it, every function that assigns to a slice has
@@ -69,6 +69,8 @@ _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)|import[ \t]+([\w.]+))", re.MULTILINE
 )
 _config: Any = numba.core.config
+_config._config_fname = os.devnull  # else a file in the working folder names the folder of pickles
+_config.reload_config()
 _caching: Any = numba.core.caching
 _compiler: Any = numba.core.compiler
 _dynfunc: Any = numba._dynfunc
@@ -111,13 +113,21 @@ def _keep_for_once(environment: MutableMapping[str, str]) -> None:
     environment["NUMBA_CACHE_DIR"] = _config.CACHE_DIR = folder
 
 
+def _sealed(folder: str) -> str:
+    """`folder` if it is there to be read only, as in a container whose file system is; "" for any other."""
+    return folder if Path(folder).is_dir() and folder and not os.access(folder, os.W_OK | os.X_OK) else ""
+
+
 _aim_at_level()
-if os.environ.get("COSIM_CACHE") and not os.environ.get("NUMBA_CACHE_DIR"):
+_SEALED = _sealed(os.environ.get("COSIM_CACHE", ""))
+if _SEALED and os.environ.get("NUMBA_CACHE_DIR", _SEALED) == _SEALED:
+    _keep_for_once(os.environ)
+elif os.environ.get("COSIM_CACHE") and not os.environ.get("NUMBA_CACHE_DIR"):
     _config.CACHE_DIR = os.environ["COSIM_CACHE"]
 elif not os.environ.get("NUMBA_CACHE_DIR") and not _keeps(os.environ, Path("~").expanduser()):
     _keep_for_once(os.environ)
 _load_without_scipy()
-_tell_without_shapes()
+_describe_without_shapes()
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
@@ -184,6 +194,8 @@ class _Code(_caching.FunctionCache):  # type: ignore[misc]
         self._folder = brought
         self._own = function.__module__.startswith("cosim.")
         self._brought = _caching.IndexDataCacheFile(str(brought), name, None)
+        self._sealed = Path(_SEALED, Path(self.cache_path).name) if _SEALED else brought
+        self._read_only = _caching.IndexDataCacheFile(str(self._sealed), name, None)
 
     def load_overload(self, signature: Any, target: Any) -> Any:  # noqa: ANN401 - numba's types
         """What was compiled for `signature`, None when nothing was.
@@ -196,7 +208,7 @@ class _Code(_caching.FunctionCache):  # type: ignore[misc]
         else:
             target.refresh()
         key = self._index_key(signature, target.codegen())
-        for files in (self._brought, self._cache_file):
+        for files in (self._brought, self._read_only, self._cache_file):
             found = files.load(key)
             if found is not None:
                 return self._impl.rebuild(target, found)
@@ -205,7 +217,7 @@ class _Code(_caching.FunctionCache):  # type: ignore[misc]
     def kept(self) -> bool:
         """Whether there is machine code."""
         pattern = f"{glob.escape(self._impl.filename_base)}.*.nbc"
-        return any(any(Path(folder).glob(pattern)) for folder in (self._folder, self.cache_path))
+        return any(any(Path(folder).glob(pattern)) for folder in (self._folder, self._sealed, self.cache_path))
 
 
 def entry(function: F, brought: Path) -> F:
@@ -239,7 +251,7 @@ def array_at(dtype: np.dtype[Any]) -> Callable[[int, int], NDArray[Any]]:
         return types.CPointer(element)(types.int64), generate
 
     cast_to = cast(Any, numba.extending.intrinsic)(pointer)
-    carray: Any = numba.carray  # type: ignore[attr-defined]
+    carray: Any = numba.carray
 
     def array(address: int, count: int) -> NDArray[Any]:
         found: NDArray[Any] = carray(cast_to(address), count)

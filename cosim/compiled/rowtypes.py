@@ -24,7 +24,7 @@ import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from cosim.compiled.compiling import jitted, view
+from cosim.compiled.compiling import jitted, records, view
 
 # numba's stubs cover neither intrinsics nor pointers
 types: Any = numba.core.types
@@ -35,22 +35,6 @@ cgutils: Any = numba.core.cgutils
 
 Record = Any  # one row of a record array: mypy cannot see through numpy's void
 Row = Callable[[int, int], Record]
-
-
-class PlainRow:
-    """A record for plain Python, with its fields as attributes (numpy's own records hide some of them)."""
-
-    __slots__ = ("_record",)
-    _record: Any
-
-    def __init__(self, record: Any) -> None:  # noqa: ANN401 - numpy's void
-        object.__setattr__(self, "_record", record)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        return self._record[name]
-
-    def __setattr__(self, name: str, value: object) -> None:
-        self._record[name] = value
 
 
 class _Packed(types.Record):  # type: ignore[misc]  # numba has no types
@@ -101,7 +85,7 @@ def _set(context: Any, builder: Any, signature: Any, arguments: Any, name: str) 
 def rows_of(dtype: np.dtype[Any]) -> Row:
     """A compiled function (address, i) -> record i of the array of `dtype` at the address."""
     if not jitted():
-        return lambda address, i: PlainRow(view(dtype, int(address) + int(i) * dtype.itemsize, 1)[0])
+        return lambda address, i: records(view(dtype, address, 1, i))[0]
     record = numba.from_dtype(dtype)
     if any(isinstance(field.type, types.Integer) and field.type.bitwidth < 64 for field in record.fields.values()):
         record = _Packed(record)

@@ -37,9 +37,9 @@ class Run:
     def __init__(self, *nodes, port=0, geo=None, ready="20 s", real="", patience="3 s", arming="60 s", **config):
         self.time = -0.5
         at = f"127.0.0.1:{port or free_port(socket.SOCK_DGRAM)}"
-        told = {"ardupilot": {"bind": at, "arming": arming}, **config}
-        told["real"] = {"ready": ready, "patience": patience}
-        self.adapter = ADAPTER.build(VehicleConfig.model_validate(told))
+        reported = {"ardupilot": {"bind": at, "arming": arming}, **config}
+        reported["real"] = {"ready": ready, "patience": patience}
+        self.adapter = ADAPTER.build(VehicleConfig.model_validate(reported))
         scene = Scene.build(nodes, geo=geo, real=real)
         self.adapter.start(Context("vehicle", scene, 0.5, 900.0, (3,), ".", "."))
 
@@ -63,6 +63,7 @@ def programs(*made):
             program.close()
 
 
+@pytest.mark.slow
 def test_it_flies_on_our_physics_beside_our_own_vehicles(caplog):
     port = free_port(socket.SOCK_DGRAM)
     mission = {"rover": [["20 m", "0 m"]]}
@@ -174,7 +175,7 @@ def test_the_run_waits_for_one_that_may_not_be_missing():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(ScenarioError, match="told what to do by MAVLink, which needs the scenario's origin"):
+    with pytest.raises(ScenarioError, match="gets its orders by MAVLink, which needs the scenario's origin"):
         Run(drone(), ROVER, missions={"uav": [["20 m", "0 m"]]})
     engage = [{"drone": "uav", "target": "rover", "commands": [{"at": "5 s"}]}]
     with pytest.raises(ScenarioError, match=r"9002 \+ 10 N for ArduPilot's instance N"):
@@ -186,6 +187,12 @@ def test_what_cannot_be_is_refused():
     both = Node("uav", "uav", "device", HOME, keys=drone().keys, runs=Software(image="vuav"))
     with pytest.raises(ScenarioError, match="a program of its own"):
         Run(both, real="netns")
+    keys = (Vehicle(frame="copter").written(),)
+    inside = Node("uav", "uav", "device", HOME, keys=keys, runs=Software(image="vuav-ardupilot"))
+    with pytest.raises(ScenarioError, match="'vuav-ardupilot' needs the scenario's origin"):
+        Run(inside, real="netns")
+    with pytest.raises(ScenarioError, match="how near they may come follows from how it brakes"):
+        Run(inside, second, swarms={"both": swarm}, real="netns", geo=Geo(39.36, 22.95, 60.0))
     many = [Node(f"u{k}", "uav", "device", HOME, keys=drone().keys) for k in range(3)]
     with pytest.raises(ScenarioError, match="end beyond 65535"):
         Run(*many, port=65520)

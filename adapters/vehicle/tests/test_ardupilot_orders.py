@@ -80,7 +80,7 @@ def flying(*nodes, home=HOME, rover=False, **config):
         sitl.close()
 
 
-def told(commands, k):
+def reported(commands, k):
     """A value of commands without those that were only sent again, as those are that wait for an answer."""
     return [value for value, _ in groupby(command[k] for command in commands)]
 
@@ -95,18 +95,21 @@ def mode(name):
     return change
 
 
-def test_a_mission_is_flown_in_guided_and_ends_at_home():
+@pytest.mark.slow
+def test_a_mission_is_flown_in_guided_and_ends_at_home(caplog):
     points = {"points": [RIGHT, AWAY], "speed": "6 m/s"}
     with flying(drone(), missions={"uav": points}) as (run, sitl):
+        known = sitl.autopilot.parameters
+        known.table = {name: one for name, one in known.table.items() if name != "WPNAV_ACCEL_Z"}  # not answered
         run.to(9.0)
         assert run.place() == pytest.approx(HOME)  # its position is not known before
         assert not run.row["armed"][0]
         run.to(90.0)
     tried, armed, up, speeds = (sitl.commands(k) for k in (MODE, ARM, TAKE_OFF, SPEED))
-    assert told(tried, 2) == [GUIDED, RTL]
-    assert told(armed, 1) == [1.0]
-    assert told(up, 3) == [pytest.approx(12.0)]  # above home
-    assert told(speeds, 2) == [6.0]
+    assert reported(tried, 2) == [GUIDED, RTL]
+    assert reported(armed, 1) == [1.0]
+    assert reported(up, 3) == [pytest.approx(12.0)]  # above home
+    assert reported(speeds, 2) == [6.0]
     assert run.passed((10.0, 60.0, 17.0), 2.5)
     assert run.passed((40.0, 60.0, 17.0), 2.5)
     assert np.max(np.linalg.norm(np.diff(run.flight, axis=0), axis=1)) / 0.5 < 6.6
@@ -115,8 +118,11 @@ def test_a_mission_is_flown_in_guided_and_ends_at_home():
     assert run.events == []
     assert run.states[-1] == ph.DONE
     assert {m.get_type() for _, m in sitl.orders} >= {"SET_POSITION_TARGET_GLOBAL_INT", "PARAM_SET"}
+    (refused,) = [text for text in caplog.messages if "has not taken" in text]
+    assert "the ArduPilot of 'uav' has not taken WPNAV_ACCEL_Z (WP_ACC_Z)" in refused
 
 
+@pytest.mark.slow
 def test_an_engagement_takes_as_long_as_with_our_autopilot_and_the_time_to_spin_up():
     commands = [{"at": "15 s", "for": "30 s"}]
     config = {
@@ -290,7 +296,7 @@ def test_one_that_comes_late_takes_the_mission_from_the_model():
     finally:
         sitl.close()
     assert run.place()[1] > HOME[1] + 30.0
-    assert told(sitl.commands(TAKE_OFF), 3) == [pytest.approx(12.0)]
+    assert reported(sitl.commands(TAKE_OFF), 3) == [pytest.approx(12.0)]
 
 
 def test_a_rover_that_somebody_disarms_stays_where_it_is():

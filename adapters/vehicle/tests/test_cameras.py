@@ -38,27 +38,27 @@ def flown(root, until, seed=3, nodes=(DRONE, TRACTOR, HOUSE), **config):
     adapter = ADAPTER.build(config)
     scene = Scene.build(tuple(nodes))
     adapter.start(Context("vehicle", scene, 1.0, 900.0, (seed,), str(root), str(root)))
-    told = []
+    reported = []
     for time in range(until):
         frames = adapter.step(float(time), Inputs({}, []))
-        assert [frame.signal for frame in frames[4:]] == ["picture", "picture_truth", "autopilot"]
+        assert [frame.signal for frame in frames[4:]] == ["picture", "picture_truth", "autopilot", "impact"]
         for frame, signal in zip(frames[4:6], (PICTURE, PICTURE_TRUTH), strict=True):
             assert fault(frame, signal, 3) == ""
-        told.append(
+        reported.append(
             {**{k: v[0] for k, v in frames[4].columns.items()}, **{k: v[0] for k, v in frames[5].columns.items()}}
         )
-    return told, adapter
+    return reported, adapter
 
 
 def test_pictures_are_taken_in_flight_and_show_what_grows_there(field):
-    told, adapter = flown(field, 40, missions=UP)
-    assert told[0]["pictures"] == 0
-    assert math.isnan(told[0]["pixel"])
-    last = told[39]
+    reported, adapter = flown(field, 40, missions=UP)
+    assert reported[0]["pictures"] == 0
+    assert math.isnan(reported[0]["pixel"])
+    last = reported[39]
     assert last["pictures"] > 10
     high = 20.0 - 2.0  # above its home's ground
     across, along = (2 * high * math.tan(math.radians(v / 2)) for v in (70.0, 55.0))
-    hover = min(told, key=lambda one: abs(one["x"] - 30.0) + abs(one["y"] - 30.0) if one["pictures"] else math.inf)
+    hover = min(reported, key=lambda one: abs(one["x"] - 30.0) + abs(one["y"] - 30.0) if one["pictures"] else math.inf)
     assert hover["area"] == pytest.approx(across * along, rel=0.02)
     assert hover["pixel"] == pytest.approx(math.sqrt(across * along / 12e6), rel=0.01)
     assert hover["weeds"] == pytest.approx(2.0 * hover["area"], abs=5 * math.sqrt(2.0 * hover["area"]))
@@ -82,21 +82,21 @@ def test_what_is_found_decides(field):
         "drone": "uav", "target": "tractor", "height": "15 m", "engage": {"when": "time > 3"},
         "disengage": {"when": "drone.picture.density > 0.5", "hysteresis": "2 s"},
     }  # fmt: skip
-    told, adapter = flown(field, 60, missions=missions, engage=[pair])
+    reported, adapter = flown(field, 60, missions=missions, engage=[pair])
     (record, *_) = adapter.finish()["engagements"]
     assert record["reason"] == "disengaged"
-    assert max(one["density"] for one in told if one["pictures"]) > 0.5
+    assert max(one["density"] for one in reported if one["pictures"]) > 0.5
 
 
 def test_the_light_of_the_day_decides_how_much_is_found(field):
     dim = {"light": "100 lx", "recall": [["1 mm", "5 %"]], "precision": [["1 mm", "80 %"]]}
     cameras = {"uav": {**CAMERA, "lights": [dim]}}
     bright, _ = flown(field, 25, missions=UP, cameras=cameras, light="20 klx")
-    told, adapter = flown(field, 25, missions=UP, cameras=cameras, light="100 lx")
-    assert told[24]["light"] == 100.0
+    reported, adapter = flown(field, 25, missions=UP, cameras=cameras, light="100 lx")
+    assert reported[24]["light"] == 100.0
     assert adapter.finish()["cameras"]["uav"]["recall"] == pytest.approx(0.05, abs=0.02)
-    assert told[24]["weeds"] == bright[24]["weeds"]
-    assert told[24]["found"] < 0.3 * bright[24]["found"]
+    assert reported[24]["weeds"] == bright[24]["weeds"]
+    assert reported[24]["found"] < 0.3 * bright[24]["found"]
     with pytest.raises(ScenarioError, match="daylight"):
         flown(field, 1, cameras=cameras, light={"begins": "2026-05-12T09:00:00+03:00"})
 
@@ -109,13 +109,13 @@ def test_tasks_about_a_picture_take_the_work_that_it_makes(field):
     assert "demand" in ADAPTER.ports_of(config).writes
     law = Law("fixed", 1.0)
     load = Workload(
-        "detection", (SlotRange(0, 1),), "every", 1.0, law, law, law, 1.0, 1.0, 0.0, 0.0, 0.0, math.inf
+        "detection", (SlotRange(0, 1),), "every", 1.0, law, law, law, deadline=1.0
     )  # fmt: skip
     scene = replace(Scene.build((DRONE, TRACTOR, HOUSE)), workloads=(load,))
     adapter = ADAPTER.build(config)
     adapter.start(Context("vehicle", scene, 1.0, 900.0, (3,), str(field), str(field)))
     for time in range(20):
-        *_, picture, _, demand, _ = adapter.step(float(time), Inputs({}, []))
+        *_, picture, _, demand, _, _ = adapter.step(float(time), Inputs({}, []))
         assert fault(demand, DEMAND, 3, workloads=1) == ""
     assert demand["work"][0] == pytest.approx(100e6 + 10.0 * 12e6 + 1e6 * picture["found"][0])
     wrong = replace(scene, workloads=(replace(load, sources=(SlotRange(1, 1),)),))
@@ -126,7 +126,7 @@ def test_tasks_about_a_picture_take_the_work_that_it_makes(field):
 def test_without_cameras_there_are_no_pictures():
     config = VehicleConfig.model_validate({})
     assert "picture" not in ADAPTER.ports_of(config).writes
-    assert [signal.name for signal in ADAPTER.signals_of(config)] == ["behaviour", "engagement", "autopilot"]
+    assert [signal.name for signal in ADAPTER.signals_of(config)] == ["behaviour", "engagement", "autopilot", "impact"]
 
 
 @pytest.mark.parametrize(

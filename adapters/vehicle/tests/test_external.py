@@ -132,7 +132,7 @@ def test_what_cannot_be_is_refused():
             started(drone(at), pacing=pacing)
     with pytest.raises(ScenarioError, match="needs the scenario's origin"):
         started(drone(at), geo=None)
-    with pytest.raises(ScenarioError, match="so that they can be told apart"):
+    with pytest.raises(ScenarioError, match="so that they can be distinguished"):
         started(drone(at, "a", system=7), drone(at, "b"))
     with pytest.raises(ScenarioError, match="'serial:/dev/x' is not an address"):
         started(drone("serial:/dev/x"))

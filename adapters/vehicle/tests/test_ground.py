@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from pydantic import ValidationError
 
 from cosim.adapters.vehicle import ADAPTER
 from cosim.adapters.vehicle.check import problems
 from cosim.adapters.vehicle.config import VehicleConfig
-from cosim.adapters.vehicle.signals import PROXIMITY
+from cosim.adapters.vehicle.signals import IMPACT, PROXIMITY
 from cosim.adapters.vehicle.tests.test_cameras import flown
 from cosim.adapters.vehicle.tests.test_vehicle_adapter import DRONE, HOUSE, SIGNALS, TRACTOR, WORK, Run
 from cosim.contract.adapter import Context, Inputs
@@ -19,7 +21,9 @@ from cosim.contract.entities import Event, Geo, Scene, SlotRange
 from cosim.contract.frame import fault
 from cosim.contract.geo import LocalFrame
 from cosim.contract.node_keys import Software
-from cosim.results.engagements import proximity_figures
+from cosim.physics.vehicles import Copter, Rover
+from cosim.physics.vehicles.layout import OBSTACLE, VEHICLE
+from cosim.results.metrics import _reported
 
 COPTER = replace(DRONE, position=(0.0, 0.0, 0.0))
 HOME = Geo(39.35, 22.95, 100.0)
@@ -67,9 +71,9 @@ def test_a_drone_that_fails_over_the_hill_lands_there(hill):
 
 def test_pictures_are_as_large_as_the_height_above_the_ground_makes_them(hill):
     (hill / "weeds.asc").write_text("ncols 1\nnrows 1\nxllcorner -200\nyllcorner -200\ncellsize 400\n1\n")
-    told, _ = flown(hill, 40, terrain="hill.asc", missions={"uav": [["60 m", "20 m", "37 m"]]}, weeds="weeds.asc",
+    reported, _ = flown(hill, 40, terrain="hill.asc", missions={"uav": [["60 m", "20 m", "37 m"]]}, weeds="weeds.asc",
                     nodes=(COPTER, TRACTOR, HOUSE))  # fmt: skip
-    level = [row for row in told if 5.0 < row["x"] < 55.0]
+    level = [row for row in reported if 5.0 < row["x"] < 55.0]
     assert len(level) > 3
     for row in level:  # it flies at 37 m there and back
         high = 37.0 - ground(row["x"], row["y"])
@@ -91,6 +95,25 @@ def test_check_says_what_of_a_terrain_cannot_be_and_where(hill):
     assert "outside the terrain 'hill.asc', which covers -200 to 200 m east and -200 to 200 m north" in out.message
     (high,) = checked(hill, (replace(COPTER, position=(0.0, 0.0, 30.0)), TRACTOR), terrain="hill.asc")
     assert "starts at a height of 30 m, but the ground there is at 10.00 m" in high.message
+
+
+def test_check_refuses_homes_and_places_that_no_vehicle_can_be_at(tmp_path):
+    high = replace(COPTER, position=(0.0, 0.0, 2e5))
+    assert [p.path for p in checked(tmp_path, (high, TRACTOR))] == ["nodes.uav.at"]
+    mission = {"uav": {"points": [["10 m", "0 m", "120 km"]]}}
+    (place,) = checked(tmp_path, missions=mission)
+    assert (place.path, place.fatal) == ("adapters.vehicle.missions.uav", True)
+    assert "120000 m above the sea is out of reach: -500 to 100000 m" in place.message
+    (engaged,) = checked(
+        tmp_path, engage=[{"drone": "uav", "target": "tractor", "height": "200 km", "commands": [{"at": "5 s"}]}]
+    )
+    assert engaged.path == "adapters.vehicle.engage.0.height"
+
+
+@pytest.mark.parametrize("blow", [{"wind": ["130 m/s", "0 m/s", "0 m/s"]}, {"gusts": "130 m/s"}])
+def test_no_wind_is_faster_than_any_that_was_measured(blow):
+    with pytest.raises(ValidationError, match="120"):
+        VehicleConfig.model_validate(blow)
 
 
 def test_a_terrain_is_too_large_for_programs_of_vehicles_only(hill, monkeypatch):
@@ -136,36 +159,75 @@ def watched(root, until, *places, **config):
     for time in range(until):
         frames = adapter.step(float(time), Inputs({}, []))
         assert [frame.signal for frame in frames] == [
-            *(signal.name for signal in SIGNALS[:-1]),
+            *(signal.name for signal in SIGNALS[:-2]),
             "proximity",
             "autopilot",
+            "impact",
         ]
         assert fault(frames[4], PROXIMITY, 3) == ""
-        told = frames[4]
-        events += [{name: told[name][k].item() for name in told.columns} | {"slot": int(told.slot[k])}
-                   for k in range(len(told))]  # fmt: skip
+        reported = frames[4]
+        events += [{name: reported[name][k].item() for name in reported.columns} | {"slot": int(reported.slot[k])}
+                   for k in range(len(reported))]  # fmt: skip
     return events, json.loads(json.dumps(adapter.finish(), allow_nan=False))["proximity"]
 
 
 def test_past_the_silo_is_a_near_miss_through_it_a_collision_and_over_it_nothing(farm, caplog):
-    events, told = watched(farm, 24, (0, 6.5, 20), (100, 6.5, 20))
+    events, reported = watched(farm, 24, (0, 6.5, 20), (100, 6.5, 20))
     assert [(event["slot"], event["obstacle"], event["kind"]) for event in events] == [(0, 0, 0)]
-    assert told["by_vehicle"]["uav"]["nearest"] == pytest.approx(1.5, abs=0.2)  # from within a metre of the first place
-    assert (told["near_misses"], told["collisions"], told["by_vehicle"]["tractor"]["near_misses"]) == (1, 0, 0)
-    events, told = watched(farm, 25, (100, 0, 20))
+    assert reported["by_vehicle"]["uav"]["nearest"] == pytest.approx(
+        1.5, abs=0.2
+    )  # from within a metre of the first place
+    assert (reported["near_misses"], reported["collisions"], reported["by_vehicle"]["tractor"]["near_misses"]) == (
+        1,
+        0,
+        0,
+    )
+    events, reported = watched(farm, 25, (100, 0, 20))
     assert [event["kind"] for event in events] == [0, 1]  # near, and then inside
     (warning,) = caplog.records
     assert warning.getMessage().startswith("uav has hit 'silo' at ")
     assert warning.name.startswith("cosim.adapters.")  # of which a run prints warnings
     assert 0.0 < events[0]["distance"] < 2.0
     assert events[0]["at"] < events[1]["at"] < events[0]["at"] + 1.0
-    assert (told["near_misses"], told["collisions"]) == (0, 1)
-    assert told["by_vehicle"]["uav"]["nearest"] == 0.0
+    assert (reported["near_misses"], reported["collisions"]) == (0, 1)
+    assert reported["by_vehicle"]["uav"]["nearest"] == 0.0
     assert watched(farm, 25, (100, 0, 32))[0] == []
     assert watched(farm, 24, (0, 6.5, 20), (100, 6.5, 20), separation="1 m")[0] == []
-    figures = proximity_figures({"vehicle": {"proximity": told}, "5g": {}})
+    run = SimpleNamespace(signals=())
+    figures = _reported(run, [{"proximity": reported}, {}])
     assert {name: figure["value"] for name, figure in figures.items()} == {"near_misses": 0.0, "collisions": 1.0}
-    assert proximity_figures({"vehicle": {}}) == {}
+    assert _reported(run, [{}]) == {}
+
+
+@pytest.mark.parametrize("what", ["silo", "tractor"])
+def test_what_a_vehicle_runs_into_is_an_event_and_a_figure(farm, what):
+    tractor = replace(TRACTOR, position=(50.0, 0.0, 0.0) if what == "tractor" else TRACTOR.position)
+    extra = {"obstacles": "farm.geojson"} if what == "silo" else {}
+    missions = {"uav": [["100 m", "0 m", "20 m" if what == "silo" else "1 m"]]}
+    run = Run((HOUSE, tractor, COPTER), root=farm, geo=HOME if extra else None, missions=missions, **extra)
+    rows = []
+    for time in range(25):
+        (frame,) = (f for f in run.adapter.step(float(time), Inputs({}, [])) if f.signal == "impact")
+        assert fault(frame, IMPACT, 3) == ""
+        rows += [{name: frame[name][k].item() for name in frame.columns} | {"slot": int(frame.slot[k])}
+                 for k in range(len(frame))]  # fmt: skip
+    drone = next(row for row in rows if row["slot"] == 2)
+    body = float(Copter().row()["body"][0])
+    if what == "silo":
+        assert (drone["what"], drone["obstacle"], drone["other"]) == (OBSTACLE, 0, -1)
+        way = 45.0 - body
+    else:
+        assert (drone["what"], drone["obstacle"], drone["other"]) == (VEHICLE, -1, 1)
+        assert [(row["other"], row["broken"]) for row in rows if row["slot"] == 1] == [(2, False)]
+        way = 50.0 - math.sqrt((body + float(Rover().row()["body"][0])) ** 2 - 1.0)
+    assert drone["broken"]
+    assert drone["speed"] > 3.0
+    summary = run.adapter.finish()
+    assert summary["vehicles"]["uav"]["crashed"]
+    assert summary["impacts"] == {"crashes": 1}
+    assert run.adapter.finish()["vehicles"]["uav"]["travelled"] > way
+    figures = _reported(SimpleNamespace(signals=()), [summary])
+    assert figures["crashes"] == {"value": 1, "unit": "1", "meaning": "vehicles that an impact has broken"}
 
 
 def test_on_a_hill_the_silo_stands_on_the_highest_ground_under_it(farm):

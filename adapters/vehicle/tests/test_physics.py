@@ -60,7 +60,7 @@ def test_a_program_that_goes_is_an_absence_and_our_physics_goes_on(world):
 
 
 def test_a_run_without_the_program_says_so():
-    with pytest.raises(RunError, match=r"no physics has come for uav within 0\.2 s"):
+    with pytest.raises(RunError, match=r"no physics has come for uav within 0\.2 s; 'adapters\.vehicle\.real\.r"):
         Run(drone(9, missing="fail"), ready="200 ms")
 
 

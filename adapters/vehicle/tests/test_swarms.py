@@ -34,9 +34,9 @@ def test_a_swarm_takes_off_flies_its_formation_and_keeps_apart(tmp_path):
     leader = mobility["y"][:4].max()
     assert leader == pytest.approx(60.0, abs=1.5)
     assert mobility["z"][4] == 0.0
-    told = adapter.finish()["swarms"]["team"]
-    assert told["members"] == 4
-    assert told["nearest"] >= told["separation"] == 2.0
+    reported = adapter.finish()["swarms"]["team"]
+    assert reported["members"] == 4
+    assert reported["nearest"] >= reported["separation"] == 2.0
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,16 @@ import math
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from cosim.adapters.vehicle import ADAPTER, AUTOPILOT, BEHAVIOUR, ENGAGEMENT
+from cosim.adapters.vehicle import ADAPTER, AUTOPILOT, BEHAVIOUR, ENGAGEMENT, IMPACT
 from cosim.adapters.vehicle.config import VehicleConfig
-from cosim.adapters.vehicle.keys import Pack, Vehicle
+from cosim.adapters.vehicle.keys import Disengage, Engage, Pack, Vehicle
 from cosim.adapters.vehicle.roster import airframe
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Event, Fleet, Geo, Node, Scene, SlotRange
@@ -23,6 +24,7 @@ from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, fault
 from cosim.contract.signals import MOBILITY, VEHICLE
 from cosim.physics.vehicles import Copter, Rover, phases
+from cosim.scenario.plan.scene import happenings
 from cosim.testing import check_adapter
 
 DRONE = Node("uav", "uav", "device", (0.0, 0.0, 2.0), keys=(Vehicle(frame="copter").written(),))
@@ -32,7 +34,7 @@ TRACTOR = Node(
 HOUSE = Node("house", "edge", "edge", (0.0, 0.0, 0.0))
 WORK = {"tractor": {"rows": {"corner": ["20 m", "5 m"], "rows": 2, "length": "60 m", "pitch": "4 m"}}}
 ENGAGE = {"drone": "uav", "target": "tractor", "commands": [{"at": "5 s", "for": "30 s"}]}
-SIGNALS = (MOBILITY, VEHICLE, BEHAVIOUR, ENGAGEMENT, AUTOPILOT)
+SIGNALS = (MOBILITY, VEHICLE, BEHAVIOUR, ENGAGEMENT, AUTOPILOT, IMPACT)
 
 
 class Run:
@@ -123,11 +125,11 @@ def test_an_engagement_from_order_to_landing():
     assert phases.OUTCOMES[found["outcome"]] == "completed"
     assert found["t_engage"] < 25.0
     assert found["coverage"] > 100.0
-    told = json.loads(json.dumps(run.adapter.finish(), allow_nan=False))
-    assert told["engaged"] == {"running": 0, "completed": 1, "aborted": 0, "failed": 0}
-    assert told["engagements"][0]["t_engage"] == found["t_engage"]
-    energy = told["energy"]
-    assert energy["by_node"] == {name: entry["energy"] for name, entry in told["vehicles"].items()}
+    reported = json.loads(json.dumps(run.adapter.finish(), allow_nan=False))
+    assert reported["engaged"] == {"running": 0, "completed": 1, "aborted": 0, "failed": 0}
+    assert reported["engagements"][0]["t_engage"] == found["t_engage"]
+    energy = reported["energy"]
+    assert energy["by_node"] == {name: entry["energy"] for name, entry in reported["vehicles"].items()}
     assert energy["total"] == pytest.approx(sum(energy["by_node"].values()))
     assert energy["by_node"]["uav"] == pytest.approx(found_energy(found), rel=0.2)
 
@@ -149,10 +151,10 @@ def test_gusts_belong_to_the_seed():
 def test_orders_and_reports_go_over_their_links():
     rows = [(2, 0, 0.4, 0.0), (1, 0, 0.2, 0.0)]
     run = Run(missions=WORK, engage=[{**ENGAGE, "controller": "house"}]).to(34.0, link=peer_link(*rows))
-    told = run.adapter.finish()["engagements"][0]
-    assert told["latency"] == pytest.approx(0.5, abs=0.11)
-    assert told["delay"] == pytest.approx(0.2)
-    assert told["rssi"] == pytest.approx(-60.0)
+    reported = run.adapter.finish()["engagements"][0]
+    assert reported["latency"] == pytest.approx(0.5, abs=0.11)
+    assert reported["delay"] == pytest.approx(0.2)
+    assert reported["rssi"] == pytest.approx(-60.0)
     assert run.frames[2]["age"][0] == pytest.approx(0.3, abs=0.11)
     deaf = Run(missions=WORK, engage=[{**ENGAGE, "controller": "house"}]).to(60.0, link=peer_link(rows[1]))
     assert deaf.states[0] == ["home-idle"]
@@ -237,12 +239,46 @@ def test_impossible_scenes_are_refused():
     [
         ({"height": "1 m", "behind": "1 m"}, "nearer to the target than the separation"),
         ({"commands": [{"at": "5 s", "for": "9 s"}, {"at": "8 s"}]}, "must follow each other"),
-        ({"commands": []}, "commands"),
+        ({"commands": []}, None),
+        ({"engage": {"when": "time > 5"}}, "either 'commands'"),
+        (None, "either 'commands'"),
     ],
 )
 def test_impossible_rules_are_refused(engage, said):
-    with pytest.raises(ValidationError, match=said):
-        VehicleConfig.model_validate({"engage": [{**ENGAGE, **engage}]})
+    rule = {**ENGAGE, **engage} if engage is not None else {k: v for k, v in ENGAGE.items() if k != "commands"}
+    with pytest.raises(ValidationError, match=said) if said else nullcontext():
+        VehicleConfig.model_validate({"engage": [rule]})
+
+
+def test_orders_by_events_are_those_at_fixed_times():
+    def ordered(**more):
+        order = Engage.model_validate({"at": "5 s", "do": "engage", "node": "uav", **more})
+        return list(happenings(order, lambda _: (SlotRange(0),)))
+
+    fixed = Run(missions=WORK, engage=[ENGAGE]).to(90.0)
+    waiting = {**ENGAGE, "commands": []}
+    free = Run(missions=WORK, engage=[waiting]).to(90.0, ordered(**{"for": "30 s"}))
+    assert free.states == fixed.states
+    np.testing.assert_equal(free.ended, fixed.ended)
+    assert len(free.ended) == 1
+    assert Run(missions=WORK, engage=[waiting]).to(20.0, ordered(target="house")).states[0] == ["home-idle"]
+
+
+@pytest.mark.parametrize(
+    ("drones", "event", "said"),
+    [
+        (["uav"], Engage, ""),
+        (["uav"], Disengage, ""),
+        (["uav", "house"], Engage, ""),
+        (["house"], Engage, "'house' is the drone of no engagement"),
+        (["twice"], Engage, "name the 'target'"),
+    ],
+)
+def test_orders_that_no_engagement_can_follow_are_refused(drones, event, said):
+    both = [{**ENGAGE, "drone": "twice"}, {**ENGAGE, "drone": "twice", "target": "other"}]
+    config = VehicleConfig.model_validate({"engage": [ENGAGE, *both]})
+    why = event.model_validate({"at": "0 s", "do": event.__name__.lower()}).refusal(config, drones)
+    assert (said in why) if said else why == ""
 
 
 def test_a_mission_is_one_thing():
@@ -261,8 +297,9 @@ def test_after_a_flight_without_a_camera_nothing_is_left_to_compile(tmp_path):
     code = (
         "import pathlib, cosim.compiled.compiling as compiling; compiling.PRECOMPILED = pathlib.Path('none brought'); "
         "from cosim.contract.registry import adapter_kind; from cosim.physics.vehicles import Copter, VehicleFleet; "
-        "kind = adapter_kind('vehicle'); "
-        "assert not kind.is_compiled(); VehicleFleet([Copter()], homes=[(0, 0, 0)]).advance(1.0); "
+        "from cosim.physics.vehicles.impact import Contacts; kind = adapter_kind('vehicle'); "
+        "fleet = VehicleFleet([Copter()], homes=[(0, 0, 0)]); fleet.contacts = Contacts(); "
+        "assert not kind.is_compiled(); fleet.advance(1.0); "
         "assert kind.is_compiled()"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)})

@@ -94,7 +94,10 @@ def _breakpoint(cell_height: float, height: float, frequency: float) -> float:
 
 @part
 def _ground_los(law: int, ground: float, cell_height: float, height: float, frequency: float) -> float:
-    """RMa and UMa on the ground, with line of sight; the two slopes meet at the breakpoint."""
+    """RMa and UMa on the ground, with line of sight; the second slope begins at the breakpoint, a ground distance.
+
+    The second slope of RMa is PL1(d_BP) + 40 log10(d_3D / d_BP), as TR 38.901 table 7.4.1-1 writes it.
+    """
     lift = cell_height - height
     distance = math.hypot(ground, lift)
     if law == UMA_AV:
@@ -103,7 +106,7 @@ def _ground_los(law: int, ground: float, cell_height: float, height: float, freq
         far = common + 40.0 * math.log10(distance) - 9.0 * math.log10(reach * reach + lift * lift)
         return far if ground > reach else common + 22.0 * math.log10(distance)
     reach = _breakpoint(cell_height, height, frequency)
-    near = math.hypot(min(ground, max(reach, 10.0)), lift)
+    near = distance if ground <= reach else reach
     roofs = math.pow(_ROOF, 1.72)
     loss = _at_one(frequency) + 20.0 * math.log10(near) + min(0.03 * roofs, 10.0) * math.log10(near)
     loss += -min(0.044 * roofs, 14.77) + 0.002 * math.log10(_ROOF) * near

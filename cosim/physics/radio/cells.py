@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cosim.compiled.compiling import entry, part
 from cosim.physics.radio import pathloss
 from cosim.physics.radio.fast import exp, ln
-from cosim.physics.radio.shadowing import cell_key, draw_key, memory, normal, wander
+from cosim.physics.radio.shadowing import cell_key, draw_key, memory, mix, normal, wander
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -24,6 +24,8 @@ Keys = NDArray[np.uint64]
 CLOSE_IN, UMI = 0, 1  # path loss laws of `receive`
 _PER_DECIBEL = math.log(10.0) / 10.0
 _ROOT_HALF = math.sqrt(0.5)
+ACCURACY = 2.0  # dB of the levels of cells of one carrier against each other, TS 38.133 table 10.1.2.1.2-1
+_REPORT_DRAWS = 1 << 25  # cell numbers from here on draw errors of reports
 STATE_DRAWS = 1 << 23  # cell numbers from here on draw the line-of-sight state
 _LOS_SIGMA, _NLOS_SIGMA = pathloss.UMI_SHADOWING
 _LOS_PATH, _NLOS_PATH = pathloss.UMI_DECORRELATION
@@ -317,3 +319,36 @@ def uplink_interference(
         if cell[i] >= 0 and share[i] > 0.0:
             _add(total, share[i] * math.exp(_PER_DECIBEL * sent[i]), heard[cell[i]], power[rows[i]])
     return total
+
+
+@part
+def _reported(level: float, key: np.uint64, cell: int) -> float:
+    """The power in mW that a device reports of a `cell` that it hears with `level` mW.
+
+    Steps of 1 dB (TS 38.133 table 10.1.6.1-1), off by up to `ACCURACY`, of each pair always by the same.
+    """
+    off = ACCURACY * (np.float64(mix(cell_key(key, cell + _REPORT_DRAWS)) >> np.uint64(11)) * 2.0**-52 - 1.0)
+    return exp(_PER_DECIBEL * math.floor(ln(level) / _PER_DECIBEL + off + 0.5))
+
+
+@entry()
+def expected_interference(
+    rows: Ints, cell: Ints, power: Floats, carrier: Ints, load: Floats, sent: Floats, transmit: Floats, airtime: Floats,
+    key: Keys, down: Floats, up: Floats,
+) -> None:  # fmt: skip
+    """Add the interference that a network expects, by the levels that devices report, to `down` (n,) and `up` (m,) mW.
+
+    `load` (m,) and `airtime` (n,) are the parts of time in which cells and devices send, as their cells know them;
+    `key` (n,) those of the devices; other arguments as of `downlink_interference` and `uplink_interference`.
+    """
+    for i in range(len(rows)):
+        own = cell[i]
+        if own < 0:
+            continue
+        strength = airtime[i] * math.exp(_PER_DECIBEL * sent[i])
+        for c in range(len(load)):
+            heard = power[rows[i], c]
+            if c != own and carrier[c] == carrier[own] and heard > 0.0:
+                level = _reported(heard, key[i], c)
+                down[i] += load[c] * level
+                up[c] += strength * math.exp(-_PER_DECIBEL * transmit[c]) * level

@@ -72,8 +72,8 @@ def effective(
     receiver `at` (n,), of which there are F: `floor` (F, B) mW, noise and interference as if each block's held over
     the whole channel; `jam` (F, J) mW of each jammer in all, and its gain by block in the row `fade` (F, J) of
     `fades` (k, B), -1: 1 on all. Jammers whose power is at most the part `least` of the floor are left out: at 0.001
-    they cost less than 0.005 dB. `spread` (J, m, G), `width` and `block` (m, G) as in `jamming.Grid`. `borders` (2,)
-    are the ratios where 16QAM and 64QAM begin.
+    they cost less than 0.005 dB. `spread` (J, m, G), `width` and `block` (m, G) as in `jamming.ChannelGrid`. `borders`
+    (2,) are the ratios where 16QAM and 64QAM begin.
     """
     pieces = width.shape[1]
     with_jam, without, density, terms = np.empty(pieces), np.empty(pieces), np.empty(pieces), np.empty(pieces)

@@ -1,27 +1,52 @@
-"""Fast fading: a complex Gauss-Markov process per link and block of the channel."""
+"""Fast fading: Clarke's process for each link and block of the channel."""
 
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry, part
-from cosim.physics.radio.fast import ln
 from cosim.physics.radio.pathloss import umi_los_probability
-from cosim.physics.radio.shadowing import cell_key, draw_key, mix, normal
+from cosim.physics.radio.shadowing import cell_key, draw_key, mix
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Keys = NDArray[np.uint64]
 
-FIRST_ZERO = 2.404825557695773  # of J0: beyond it draws are independent
 _ROOT_HALF = math.sqrt(0.5)
-_BITS = 0x4330000000000000  # of 2^52
-_S3, _S5, _S7, _S9, _S11, _S13, _S15 = ((-1) ** k / math.factorial(2 * k + 1) for k in range(1, 8))  # sine's series
-_chance = part(umi_los_probability)
 _FADING_DRAWS = 1 << 24  # numbers from here on draw fading, beside those of shadowing
+_chance = part(umi_los_probability)
+
+_SAMPLES = 16  # of `clarke` in a wavelength; its spectrum ends at one period in a wavelength
+_BITS = 17  # the table has 2^17 samples: 8192 wavelengths
+_SEED = 4  # of the table; on its whole length the power keeps J0^2 to 0.02
+_BELOW = 32 - _BITS  # bits of a place in the table below its samples
+_PLACES = 2.0**_BELOW * _SAMPLES / (2.0 * math.pi)  # in a rad; a place is 32 bits and runs around the table
+SEGMENT = 2048.0 * 2.0 * math.pi  # rad; after them a link reads the table from another place
+
+
+@cache
+def clarke() -> NDArray[np.float32]:
+    """One component (2^17 + 1,) of Clarke's channel along a way: variance 1/2, correlation J0(2 pi way / wavelength).
+
+    The power of all paths, which come from everywhere alike, has the density 1 / (pi sqrt(1 - (f / fd)^2)) over the
+    Doppler shift f (W. C. Jakes, Microwave Mobile Communications, 1974, 1.2); phases are random. The last sample is the
+    first again: a table without an end. Reading it between samples takes 1.3 % of the variance, which is added here.
+    """
+    count = 1 << _BITS
+    top = count // _SAMPLES
+    edges = np.minimum((np.arange(top + 2) - 0.5) / top, 1.0)  # of the bins, over fd
+    edges[0] = 0.0
+    amplitude = np.zeros(count // 2 + 1)
+    amplitude[: top + 1] = np.sqrt(np.diff(np.arcsin(edges)) / math.pi / 2.0) * count
+    phase = np.random.default_rng(_SEED).uniform(0.0, 2.0 * math.pi, len(amplitude))
+    made = np.fft.irfft(amplitude * np.exp(1j * phase), count)
+    between = 0.5 * (made + np.roll(made, -1))
+    made *= math.sqrt(1.5 * 0.5 / (0.5 * np.mean(made * made) + np.mean(between * between)))
+    return np.append(made, made[0]).astype(np.float32)
 
 
 def coherence_bandwidth(delay_spread: float) -> float:
@@ -33,78 +58,47 @@ def coherence_bandwidth(delay_spread: float) -> float:
 
 
 @part
-def correlation(phase: float) -> float:
-    """Correlation of the channel after a way of `phase` rad (2 pi way / wavelength): J0, by Clarke and Jakes.
-
-    0 beyond the first zero of J0. Abramowitz and Stegun 9.4.1, error below 5e-8.
-    """
-    if phase >= FIRST_ZERO:
-        return 0.0
-    y = phase * phase / 9.0
-    value = 0.0444479 - 0.0039444 * y + 0.0002100 * y * y
-    return 1.0 + y * (-2.2499997 + y * (1.2656208 + y * (-0.3163866 + y * value)))
+def _read(table: NDArray[np.float32], place: np.uint64) -> float:
+    """The table at a place of 32 bits, on the line between two samples."""
+    at = np.int64((place & np.uint64(0xFFFFFFFF)) >> np.uint64(_BELOW))
+    rest = np.float64(np.int64(place & np.uint64((1 << _BELOW) - 1))) * 2.0**-_BELOW
+    return float(table[at] + rest * (table[at + 1] - table[at]))
 
 
 @entry()
 def fade(
-    rows: Ints, fresh: NDArray[np.bool_], phase: Floats, key: Keys, draw: int, factor: Floats, real: Floats,
-    imaginary: Floats, gain: Floats,
+    rows: Ints, fresh: NDArray[np.bool_], phase: Floats, key: Keys, factor: Floats, table: NDArray[np.float32],
+    way: Floats, gain: Floats,
 ) -> None:  # fmt: skip
-    """Advance the channels of `rows` (n,) by `phase` (n,) rad and write their power `gain` (n, B), 1 in the mean.
+    """Advance the links of `rows` (n,) by `phase` (n,) rad and write their power `gain` (n, B), 1 in the mean.
 
-    `real` and `imaginary` (slots, B) are the scattered part, kept between calls, of variance 1/2
-    each; `fresh` (n,) ones start anew. `key` (n,) and the number `draw` choose the draws. `factor`
-    (n,) is Rice's K as a ratio: the power of the steady path over that of the scattered one, 0 for
-    Rayleigh fading.
+    `phase` is 2 pi way / wavelength; between two moments with `phase` between them the power of the scattered part is
+    correlated by J0(phase)^2, whatever the steps in between (Clarke 1968). `way` (slots,) rad is kept between calls;
+    `fresh` (n,) links start anew. `key` (n,) chooses the draws; `table` is `clarke()`. `factor` (n,) is Rice's K as a
+    ratio: the power of the steady path over that of the scattered one, 0 for Rayleigh fading.
+
+    Real and imaginary part of each block read the table at places of their own. Segment by segment of the way other
+    places are drawn, and the new ones are faded in as the old ones are faded out, so that no link repeats itself.
     """
-    blocks = gain.shape[1]
     for i in range(len(rows)):
         row = rows[i]
-        kept = 0.0 if fresh[i] else correlation(phase[i])
-        new = math.sqrt(max(1.0 - kept * kept, 0.0)) * _ROOT_HALF
-        drawing = draw_key(key[i], draw + _FADING_DRAWS)
+        at = way[row] + phase[i]
+        if fresh[i]:
+            at = (math.floor(way[row] / SEGMENT) + 2.0) * SEGMENT
+        way[row] = at
+        segment = math.floor(at / SEGMENT)
+        turn = at / SEGMENT - segment
+        since, forth = np.uint64((turn + 1.0) * SEGMENT * _PLACES), np.uint64(turn * SEGMENT * _PLACES)
+        number = segment + _FADING_DRAWS
+        old, new = draw_key(key[i], number), draw_key(key[i], number + 1)
         steady, scattered = math.sqrt(factor[i] / (1.0 + factor[i])), math.sqrt(1.0 / (1.0 + factor[i]))
-        for b in range(blocks):
-            re = (kept * real[row, b] if kept > 0.0 else 0.0) + new * normal(cell_key(drawing, 2 * b))
-            im = (kept * imaginary[row, b] if kept > 0.0 else 0.0) + new * normal(cell_key(drawing, 2 * b + 1))
-            real[row, b], imaginary[row, b] = re, im
-            x, y = steady + scattered * re, scattered * im
+        out, into = scattered * math.cos(0.5 * math.pi * turn), scattered * math.sin(0.5 * math.pi * turn)
+        for b in range(gain.shape[1]):
+            one, other = mix(cell_key(old, b)), mix(cell_key(new, b))
+            x = steady + out * _read(table, one + since) + into * _read(table, other + forth)
+            one, other = one >> np.uint64(32), other >> np.uint64(32)
+            y = out * _read(table, one + since) + into * _read(table, other + forth)
             gain[i, b] = x * x + y * y
-
-
-@entry()
-def fade_anew(key: Keys, draw: int, factor: Floats, gain: Floats) -> None:
-    """The power `gain` (k, B) of channels that remember nothing; `key`, `draw`, `factor` as of `fade`.
-
-    The same law from one word instead of two normal draws: the scattered power is exponential and its angle to the
-    steady path uniform, 32 bits each, so that no draw is above 22 times its mean (chance 2e-10). The loop over blocks
-    becomes vector instructions; its sine is good to 1e-11.
-    """
-    blocks = gain.shape[1]
-    words = np.empty(blocks, np.uint64)
-    for i in range(len(key)):
-        drawing = draw_key(key[i], draw + _FADING_DRAWS)
-        steady, scattered = factor[i] / (1.0 + factor[i]), 1.0 / (1.0 + factor[i])
-        both = 2.0 * math.sqrt(steady * scattered)
-        for b in range(blocks):
-            words[b] = mix(cell_key(drawing, b))
-        if steady == 0.0:
-            for b in range(blocks):
-                gain[i, b] = -ln(_half(words[b] >> np.uint64(32)))
-        else:
-            for b in range(blocks):
-                loud = -ln(_half(words[b] >> np.uint64(32)))
-                x = math.pi * (_half(words[b] & np.uint64(0xFFFFFFFF)) - 0.5)
-                q = x * x
-                sine = q * (q * (q * (q * (q * (_S15 * q + _S13) + _S11) + _S9) + _S7) + _S5) + _S3
-                sine = x + x * q * sine
-                gain[i, b] = steady + both * math.sqrt(loud) * sine + scattered * loud
-
-
-@part
-def _half(word: np.uint64) -> float:
-    """A number of 32 bits as a draw from (0, 1): its integer goes into the low bits of 2^52."""
-    return (np.uint64(word | np.uint64(_BITS)).view(np.float64) - 2.0**52 + 0.5) * 2.0**-32
 
 
 @entry()

@@ -60,8 +60,9 @@ class JammerSet:
                 for where in event.nodes:
                     hit |= (self.slots >= where.first) & (self.slots < where.first + where.count)
                 self.on[hit] = event.do == "jammer-on"
-                if event.do == "jammer-on" and (level := JammerOn.of(event).power) is not None:
-                    self.full[hit] = level
+                order = JammerOn.of(event)
+                if event.do == "jammer-on" and order is not None and order.power is not None:
+                    self.full[hit] = order.power
 
     def drain(self, frames: Sequence[Frame]) -> None:
         """Take in from frames of `battery` whose is empty."""

@@ -91,7 +91,7 @@ class Waveform:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class ChannelGrid:
     """Channels cut where a jammer's band or a block of equal fading begins or ends.
 
     Of the m cells, each has up to G pieces; pieces beyond a cell's own have the width 0.
@@ -112,7 +112,9 @@ def overlap(low: float, high: float, other_low: float, other_high: float) -> flo
     return max(0.0, min(high, other_high) - max(low, other_low))
 
 
-def grid(channels: Sequence[tuple[float, float]], bands: Sequence[tuple[float, float]], blocks: Sequence[int]) -> Grid:
+def grid(
+    channels: Sequence[tuple[float, float]], bands: Sequence[tuple[float, float]], blocks: Sequence[int]
+) -> ChannelGrid:
     """The pieces of `channels` (low and high edge, Hz) under jammers on `bands` (Hz).
 
     `blocks` is the number of parts of equal width in which each channel fades independently. A jammer's
@@ -134,4 +136,4 @@ def grid(channels: Sequence[tuple[float, float]], bands: Sequence[tuple[float, f
             block[c, g] = min(int((0.5 * (left + right) - low) / (high - low) * blocks[c]), blocks[c] - 1)
             for j, (first, last) in enumerate(bands):
                 spread[j, c, g] = overlap(left, right, first, last) / (last - first)
-    return Grid(width, block, spread)
+    return ChannelGrid(width, block, spread)

@@ -46,7 +46,7 @@ RETRIES = 7  # dot11ShortRetryLimit
 LOWEST, HIGHEST, STEP = -20.0, 80.0, 0.01  # dB, of the table
 
 
-class Point(NamedTuple):
+class RatePoint(NamedTuple):
     """What links are at one or more ratios of signal to noise."""
 
     goodput: Floats  # bit/s of payload when no other station sends; 0: no link
@@ -69,11 +69,11 @@ class Curve:
         """(k, 4): goodput, delay, jitter, loss; what `wifi_pairs.find` looks up."""
         return np.column_stack([self.goodput, self.delay, self.jitter, self.loss])
 
-    def at(self, snr: ArrayLike) -> Point:
+    def at(self, snr: ArrayLike) -> RatePoint:
         """The links at `snr` dB (any shape)."""
         place = np.floor((np.asarray(snr, np.float64) - LOWEST) / STEP + 1e-6)
         index = np.clip(place, 0, len(self.goodput) - 1).astype(np.int64)
-        return Point(self.goodput[index], self.delay[index], self.jitter[index], self.loss[index])
+        return RatePoint(self.goodput[index], self.delay[index], self.jitter[index], self.loss[index])
 
 
 def snr(

@@ -14,8 +14,9 @@ m east, north and up of the scenario's origin, headings radians clockwise from n
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cosim.contract.on_demand import on_demand
 
 if TYPE_CHECKING:
     from cosim.physics.vehicles.airframe import BatteryPack, Copter, Rover
@@ -24,13 +25,4 @@ if TYPE_CHECKING:
 __all__ = ["BatteryPack", "Copter", "Rover", "VehicleFleet", "Waypoint", "compiled"]
 
 # Scenarios are checked with the words of this package; only who flies needs a compiler.
-_MODULE = {
-    "BatteryPack": "airframe", "Copter": "airframe", "Rover": "airframe",
-    "VehicleFleet": "fleet", "Waypoint": "fleet", "compiled": "fleet",
-}  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
-    if name not in _MODULE:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULE[name]}"), name)
+__getattr__ = on_demand(__name__, airframe="BatteryPack Copter Rover", fleet="VehicleFleet Waypoint compiled")

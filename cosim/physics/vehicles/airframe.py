@@ -11,22 +11,25 @@ import numpy as np
 from cosim.contract.records import Records
 from cosim.physics.vehicles.layout import ACKERMANN, AIRFRAME, COPTER, LAND, RETURN, SKID
 from cosim.physics.vehicles.power import CORRECTION
+from cosim.physics.vehicles.quantities import CopterQuantities, PackQuantities, RoverQuantities
 
 GRAVITY = 9.80665  # m/s^2
 AIR = 1.225  # kg/m^3, ICAO standard atmosphere at sea level
 TIP = 120.0  # m/s, speed of the blades' tips in a hover
+# m/s of an impact from which on it is broken. A rotorcraft's landing gear may yield but not collapse in a drop from 1.5
+# times 13 inches, which is 3.1 m/s (14 CFR 27.725 and 27.727). A car's drive, steering and brakes have to work after
+# 4 km/h against a barrier (UN Regulation 42; 49 CFR 581).
+COPTER_BEARS, ROVER_BEARS = 3.0, 1.1
+# A rover's radius by its wheelbase: a disc as large as Clearpath's Husky A200, .99 x .67 m on a wheelbase of .51 m.
+HULL = 0.9
 ACTIONS = {"none": -1, "land": int(LAND), "return": int(RETURN)}
 
 
 @dataclass(frozen=True, slots=True)
-class BatteryPack:
+class BatteryPack(PackQuantities):
     """A pack of cells in series."""
 
     capacity: float = 5.2  # Ah
-    cells: int = 4
-    resistance: float = 0.02  # ohm, of the pack
-    low: float = 0.2  # fraction of the capacity at which `action` is taken
-    critical: float = 0.08  # at which it lands wherever it is
     action: Literal["return", "land", "none"] = "return"
     temperature: float = 25.0  # deg C
     cycles: float = 0.0  # that it has gone through
@@ -61,17 +64,12 @@ class BatteryPack:
 
 
 @dataclass(frozen=True, slots=True)
-class Copter:
+class Copter(CopterQuantities):
     """A multirotor. Defaults: a quadrotor of 1.5 kg with 10-inch propellers, limits as ArduCopter ships them."""
 
-    mass: float = 1.5  # kg
     rotors: int = 4
     rotor_radius: float = 0.127  # m
-    speed: float = 10.0  # m/s, horizontal
-    climb: float = 2.5  # m/s
-    descent: float = 1.5  # m/s
     land_speed: float = 0.5  # m/s below 10 m
-    accel: float = 2.5  # m/s^2
     climb_accel: float = 0.0  # m/s^2, vertical; 0: half of `accel`
     jerk: float = 0.0  # m/s^3 of legs from point to point; 0: no limit, and no corners cut
     tilt: float = math.radians(30.0)
@@ -79,7 +77,6 @@ class Copter:
     yaw_rate: float = math.radians(90.0)  # rad/s
     drag: float = 0.1  # 1/s, deceleration per m/s against the air
     drag2: float = 0.01  # 1/m
-    hover_power: float = 0.0  # W from the battery; 0: from momentum theory with a figure of merit of 0.6
     efficiency: float = 0.75  # of motors and controllers
     idle: float = 6.0  # W of the electronics
     radius: float = 2.0  # m within which a waypoint counts as reached
@@ -89,7 +86,7 @@ class Copter:
     return_hover: float = 0.0  # s above home before it comes down
     disarm_after: float = 1.0  # s on the ground before the motors stop
     dynamics: Literal["point", "rigid"] = "point"  # a mass with a lag, or a rigid body with four rotors
-    arm: float = 0.16  # m, of a rotor from the axes of roll and pitch; this and what follows: rigid only
+    arm: float = 0.16  # m, of a rotor from the axes of roll and pitch; this and what follows: rigid, and motor outputs
     inertia: tuple[float, float, float] = (0.02, 0.02, 0.035)  # kg m^2 about forward, left, up
     rotor_lag: float = 0.04  # s
     torque: float = 0.016  # m, of a rotor's drag torque per thrust
@@ -122,27 +119,24 @@ class Copter:
         row["climb_accel"] = self.climb_accel or 0.5 * self.accel
         row["profile"], row["inflow"], row["tip"] = hover - induced, inflow, TIP
         row["gain"], row["disarm_delay"], row["kind"] = 1.0, 10.0, COPTER
+        row["body"], row["bears"] = math.sqrt(2.0) * self.arm + self.rotor_radius, COPTER_BEARS
+        for name in ("arm", "rotor_lag", "torque", "thrust_ratio"):
+            row[name] = getattr(self, name)
+        for axis, inertia in zip("xyz", self.inertia, strict=True):
+            row[f"inertia_{axis}"] = inertia
         if self.dynamics == "rigid":
             if self.rotors != 4:
                 raise ValueError(f"rigid dynamics are those of four rotors; this copter has {self.rotors}")
-            for name in ("arm", "rotor_lag", "torque", "thrust_ratio"):
-                row[name] = getattr(self, name)
-            for axis, inertia in zip("xyz", self.inertia, strict=True):
-                row[f"inertia_{axis}"] = inertia
             row["rigid"] = 1
         return _with_battery(row, self.battery)
 
 
 @dataclass(frozen=True, slots=True)
-class Rover:
+class Rover(RoverQuantities):
     """A ground vehicle on wheels or tracks. Defaults: a small field robot; a tractor is heavier."""
 
-    mass: float = 60.0  # kg
-    speed: float = 2.0  # m/s
-    accel: float = 1.0  # m/s^2
     steering: Literal["skid", "ackermann"] = "skid"
     yaw_rate: float = math.radians(60.0)  # rad/s, skid
-    wheelbase: float = 0.8  # m, Ackermann
     steer: float = math.radians(30.0)  # greatest angle of the wheels, Ackermann
     lag: float = 0.2  # s
     rolling: float = 0.08  # coefficient of rolling resistance; 0.08 is firm farmland
@@ -157,6 +151,7 @@ class Rover:
         for name in ("mass", "speed", "accel", "yaw_rate", "wheelbase", "steer", "lag", "rolling", "idle", "radius"):
             row[name] = getattr(self, name)
         row["wheel_efficiency"], row["gain"] = self.efficiency, 1.0
+        row["body"], row["bears"] = HULL * self.wheelbase, ROVER_BEARS
         row["kind"] = SKID if self.steering == "skid" else ACKERMANN
         return _with_battery(row, self.battery)
 

@@ -36,11 +36,20 @@ def _paint(
                     fresh[m] += 1
 
 
-class Coverage:
-    """Fields of `count` followers as cells of `cell` m; `area` is west, south, east, north in m."""
+_MOST = 1e8  # cells of all followers together, 400 MB
+
+
+class FieldCoverage:
+    """Fields of `count` followers as cells of `cell` m, or larger ones where these would be more than memory holds.
+
+    `area` is west, south, east, north in m.
+    """
 
     def __init__(self, count: int, area: tuple[float, float, float, float], cell: float = 1.0) -> None:
         west, south, east, north = area
+        length, width = max(north - south, cell), max(east - west, cell)
+        most = _MOST / max(count, 1)
+        cell = max(cell, math.sqrt(length * width / most), max(length, width) / most)
         shape = max(math.ceil((north - south) / cell), 1), max(math.ceil((east - west) / cell), 1)
         self._area, self._cell = np.array(area), cell
         self._seen = np.zeros((count, *shape), np.int32)  # number of the flight that saw it last, 0: none

@@ -13,7 +13,8 @@ from cosim.contract.records import Records
 from cosim.physics.vehicles.airframe import GRAVITY, Copter, Rover
 from cosim.physics.vehicles.battery import open_circuit
 from cosim.physics.vehicles.contact import touch
-from cosim.physics.vehicles.layout import COPTER, EMPTY, STATE
+from cosim.physics.vehicles.impact import strike
+from cosim.physics.vehicles.layout import COPTER, EMPTY, GROUND, STATE
 from cosim.physics.vehicles.motion import density, discharge, draw, ride, wrap
 from cosim.physics.vehicles.power import wheel_power
 from cosim.physics.vehicles.rigid import push, show
@@ -32,17 +33,18 @@ def _drive(
     force: Floats,
     heights: Floats,
     box: Floats,
+    now: float,
     dt: float,
     steps: int,
 ) -> None:
     """`steps` times `dt` s with outputs 0..1 (thrust of four rotors; or steering -1..1 and throttle -1..1)."""
     s, a = states[0], frames[0]
     hilly = len(heights) > 0
-    for _ in range(steps):
+    for k in range(steps):
         vx, vy, vz = s.vx, s.vy, s.vz
         if hilly:
             a.ground = ground_at(heights, box, s.x, s.y)
-        power = s.failsafe != EMPTY
+        power = s.failsafe != EMPTY and s.crashed == 0
         if a.kind == COPTER:
             most = a.thrust_ratio * a.mass * GRAVITY / 4.0 if power else 0.0
             t0, t1, t2, t3 = most * outputs[0], most * outputs[1], most * outputs[2], most * outputs[3]
@@ -51,6 +53,8 @@ def _drive(
             if borne > 0.0 and s.landed == 0:
                 s.impact = -vz
                 s.landed = 1
+                if s.impact > a.bears:
+                    strike(s, a, GROUND, -1, s.impact, s.impact, now + k * dt)
             elif borne <= 0.0 and s.z > a.ground + _OFF:
                 s.landed = 0
             show(s)
@@ -90,15 +94,17 @@ class Driven:
 
     def __init__(
         self,
-        vehicle: Copter | Rover,
+        vehicle: Copter | Rover | Records,
         home: tuple[float, float, float] = (0.0, 0.0, 0.0),
         heading: float = 0.0,
         terrain: Terrain | None = None,
     ) -> None:
-        """`home`: m east, north, up, on the ground of `terrain` if there is one; `heading`: rad."""
-        if isinstance(vehicle, Copter) and vehicle.dynamics != "rigid":
+        """`vehicle`: or its (1,) AIRFRAME; `home`: m east, north, up, on the ground of `terrain` if there is one;
+        `heading`: rad. Raises `ValueError` for a copter without rigid dynamics.
+        """  # fmt: skip
+        self._frame = vehicle.row() if isinstance(vehicle, Copter | Rover) else vehicle.copy()
+        if self._frame["kind"][0] == COPTER and not self._frame["rigid"][0]:
             raise ValueError('a copter whose rotors are driven needs dynamics="rigid"')
-        self._frame = vehicle.row()
         self._frame["ground"] = home[2]
         self._land = FLAT if terrain is None else terrain
         self._states = np.zeros(1, STATE)
@@ -135,5 +141,5 @@ class Driven:
     def step(self, outputs: Floats, dt: float, steps: int = 1) -> None:
         """Let `steps` times `dt` s pass; `dt` of 2.5 ms or less for copters."""
         land = self._land
-        _drive(self._states, self._frame, outputs, self.wind, self.force, land.heights, land.box, dt, steps)
+        _drive(self._states, self._frame, outputs, self.wind, self.force, land.heights, land.box, self.now, dt, steps)
         self.now += steps * dt

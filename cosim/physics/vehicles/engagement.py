@@ -22,13 +22,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosim.contract.records import Records
 from cosim.physics.vehicles import phases as ph
-from cosim.physics.vehicles.coverage import Coverage
+from cosim.physics.vehicles.coverage import FieldCoverage
 from cosim.physics.vehicles.fleet import VehicleFleet
 from cosim.physics.vehicles.follow import apart, fenced, stand_off
 from cosim.physics.vehicles.layout import EMPTY, GO, LAND, NONE, RETURN
 from cosim.physics.vehicles.layout import FENCE as FENCED
 from cosim.physics.vehicles.logbook import Logbook
-from cosim.physics.vehicles.reports import Chance, Links, Reports
+from cosim.physics.vehicles.reports import Chance, PairLinks, Reports
 from cosim.physics.vehicles.rule import Follow
 
 Floats = NDArray[np.float64]
@@ -86,7 +86,7 @@ class Engagements:
         self._chance = Chance(np.arange(count, dtype=np.uint64) if keys is None else np.asarray(keys, np.uint64))
         self.reports = Reports(count, self._chance)
         self.log = Logbook(
-            fleet, self.drones, self.targets, self._rule, None if area is None else Coverage(count, area)
+            fleet, self.drones, self.targets, self._rule, None if area is None else FieldCoverage(count, area)
         )
         self.position_error = np.zeros((len(fleet.state), 3))  # m, of each of the fleet; set it at will
         self._arming = self._rule["arming"].copy()  # s, of the present engagement
@@ -135,13 +135,13 @@ class Engagements:
         self.log.reason(w, ph.REFUSED)
         self._landed(w, self.fleet.now)
 
-    def tick(self, links: Links, done: Flags | None = None) -> None:
+    def tick(self, links: PairLinks, done: Flags | None = None) -> None:
         """Read the fleet's present state and command the drones; `done` (n,): the target has finished."""
         if not len(self):
             return  # most fleets: a twentieth of a short run
         now = self.fleet.now
         self.log.book(self.phase)
-        self._tell(now, links)
+        self._notify(now, links)
         self.reports.receive(now)
         self._change_batteries(now)
         self._hear(now, links)
@@ -161,7 +161,7 @@ class Engagements:
         self.phase[which] = phase
         self._since[which] = now
 
-    def _tell(self, now: float, links: Links) -> None:
+    def _notify(self, now: float, links: PairLinks) -> None:
         """The targets report where they are."""
         which = np.flatnonzero(self._report_at <= now + _SOON)
         if not len(which):
@@ -181,7 +181,7 @@ class Engagements:
             self.fleet.recharge(self.drones[full])
             self._ready_at[full] = -np.inf
 
-    def _hear(self, now: float, links: Links) -> None:
+    def _hear(self, now: float, links: PairLinks) -> None:
         """Commands are sent, lost, sent again, and arrive."""
         which = np.flatnonzero((self._order > 0) & (self._try_at <= now + _SOON))
         if len(which):

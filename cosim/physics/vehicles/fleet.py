@@ -10,10 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.compiled.compiling import entry, part, ready
+from cosim.compiled.compiling import entry, part, ready, records
 from cosim.contract.records import Records
 from cosim.physics.vehicles.airframe import Copter, Rover
 from cosim.physics.vehicles.battery import open_circuit
+from cosim.physics.vehicles.impact import Contacts, touch, touch_down
 from cosim.physics.vehicles.layout import (
     ACCELERATION,
     AIRFRAME,
@@ -42,11 +43,11 @@ from cosim.physics.vehicles.layout import (
 from cosim.physics.vehicles.motion import discharge, fall, ride
 from cosim.physics.vehicles.obstacles import Obstacles
 from cosim.physics.vehicles.pilot import pilot_copter, pilot_rover, proceed, protect
+from cosim.physics.vehicles.receivers import PositionErrors
 from cosim.physics.vehicles.rigid import show, stand
 from cosim.physics.vehicles.terrain import FLAT, Terrain, closing, ground_at
 
 Floats = NDArray[np.float64]
-_CRASH = 3.0  # m/s at right angles to the ground at touch down from which a copter is broken
 WHAT = {"fly": FLY, "take-off": RISE, "land": DESCEND, "return": HOME, "turns": TURNS}
 # What a new mode begins with.
 _ENTERED = {
@@ -90,18 +91,6 @@ def _on_ground(s: Any, a: Any, items: Records, now: float) -> None:  # noqa: ANN
     elif now - max(s.armed_at, s.landed_at) >= (
         a.disarm_after if s.mode in (LAND, RETURN, MISSION) else a.disarm_delay
     ):
-        s.armed = 0
-
-
-@part
-def _touch_down(s: Any, a: Any, impact: float, now: float) -> None:  # noqa: ANN401
-    s.impact = impact
-    s.z = a.ground
-    s.vx = s.vy = s.vz = s.ax = s.ay = s.az = 0.0
-    s.landed, s.landed_at = 1, now
-    if s.impact > _CRASH:
-        s.crashed, s.armed = 1, 0
-    elif s.failsafe == EMPTY or s.stopped != 0:
         s.armed = 0
 
 
@@ -160,24 +149,13 @@ def _advance(
                 a.ground = ground_at(heights, box, s.x, s.y)
                 nearing = closing(s, heights, box)
             if a.rigid != ELSEWHERE and s.z <= a.ground and nearing >= 0.0:
-                _touch_down(s, a, nearing, now)
-
-
-@entry()
-def _show(states: Records) -> None:
-    show(states[0])
-
-
-@entry()
-def _touch(states: Records, frames: Records, now: float) -> None:
-    z = states[0].z
-    _touch_down(states[0], frames[0], -states[0].vz, now)
-    states[0].z = z
+                s.z = a.ground
+                touch_down(s, a, nearing, now, -1)
 
 
 def compiled() -> bool:
     """Whether the kernel is ready, in this process or from the cache of an earlier one."""
-    return ready(_advance)
+    return ready(_advance, touch)
 
 
 class VehicleFleet:
@@ -208,6 +186,8 @@ class VehicleFleet:
             raise ValueError(f"substep is {substep} s; it must be above 0")
         self.terrain = terrain
         self.obstacles: Obstacles | None = None  # into which autopilots are not to be sent
+        self.receivers: PositionErrors | None = None  # what satellite receivers are off by; None: nothing
+        self.contacts: Contacts | None = None  # what vehicles run into besides the ground; None: nothing
         if terrain is not None:
             place[:, 2] = terrain.height(place[:, 0], place[:, 1])
         rows: dict[Copter | Rover, Records] = {}
@@ -252,12 +232,23 @@ class VehicleFleet:
         if span < 0.0:
             raise ValueError(f"it is {self.now} s already; cannot go back to {until} s")
         steps = max(math.ceil(span / self._substep - 1e-9), 1)
-        if span > 0.0:
-            land = FLAT if self.terrain is None else self.terrain
-            _advance(
-                self.state, self.frames, self._items, self.wind, land.heights, land.box, self.now, span / steps, steps
-            )
+        dt = span / steps
+        if span > 0.0 and (self.contacts is None or not self.contacts.near(self.state, self.frames, span)):
+            self._go(dt, self.now, steps)
+        elif span > 0.0 and self.contacts is not None:
+            for now in (self.now + k * dt for k in range(steps)):  # the same steps, one by one
+                before = self.places()
+                self._go(dt, now, 1)
+                self.contacts.settle(self.state, self.frames, before, now + dt)
         self.now = until
+
+    def _go(self, dt: float, now: float, steps: int) -> None:
+        land = FLAT if self.terrain is None else self.terrain
+        _advance(self.state, self.frames, self._items, self.wind, land.heights, land.box, now, dt, steps)
+
+    def places(self) -> Floats:
+        """(n, 3) m."""
+        return np.column_stack([self.state[axis] for axis in "xyz"])
 
     def decide(self, row: int, now: float, dt: float) -> None:
         """Let only the vehicle `row` go on from `now` s by `dt` s: one that is moved elsewhere sets its rotors."""
@@ -267,11 +258,12 @@ class VehicleFleet:
 
     def show(self, row: int) -> None:
         """Set the angles of a vehicle whose quaternion and body rates were set."""
-        _show(self.state[row : row + 1])
+        show(records(self.state)[row])
 
     def touch_down(self, row: int, now: float) -> None:
         """A vehicle that is moved elsewhere stands since `now` s, where it is."""
-        _touch(self.state[row : row + 1], self.frames[row : row + 1], now)
+        s = records(self.state)[row]
+        touch_down(s, records(self.frames)[row], -s.vz, now, -1)
 
     def above_ground(self) -> Floats:
         """(n,) m, of all vehicles above the ground that is under them."""
@@ -295,7 +287,9 @@ class VehicleFleet:
                 s[f"home_{axis}"][new] = s[axis][new]
             s["armed"][new], s["armed_at"][new] = 1, self.now
             s["stopped"][new], s["hold_until"][new] = 0, -1.0
-            self.frames["ground"][new] = s["z"][new]
+            # among obstacles it may stand on a roof
+            level = new if self.obstacles is None else new[self.frames["rigid"][new] == ELSEWHERE]
+            self.frames["ground"][level] = s["z"][level]
         else:
             obeys = (self.frames["kind"][r] != COPTER) | (s["landed"][r] != 0)
             s["armed"][r[obeys]] = 0
@@ -324,21 +318,21 @@ class VehicleFleet:
         r = self._rows(rows)
         s = self.state
         obeys = self._able(r)
-        told, where = r[obeys], np.broadcast_to(np.asarray(position, np.float64), (len(r), 3))[obeys]
-        already = told[s["mode"][told] != GO]
+        obeying, where = r[obeys], np.broadcast_to(np.asarray(position, np.float64), (len(r), 3))[obeys]
+        already = obeying[s["mode"][obeying] != GO]
         self._enter(already, int(GO))
         # a vehicle with an unchanged target goes on with its leg
-        new = told[sum(np.abs(s[f"target_{axis}"][told] - where[:, k]) for k, axis in enumerate("xyz")) > 0.1]
+        new = obeying[sum(np.abs(s[f"target_{axis}"][obeying] - where[:, k]) for k, axis in enumerate("xyz")) > 0.1]
         s["leg_began"][new] = s["next_began"][new] = -1.0
         s["leg_top"][new] = 0.0
         for k, axis in enumerate("xyz"):
-            s[f"target_{axis}"][told] = where[:, k]
-        s["target_until"][told] = -1.0
+            s[f"target_{axis}"][obeying] = where[:, k]
+        s["target_until"][obeying] = -1.0
         if velocity is not None:
             moving = np.broadcast_to(np.asarray(velocity, np.float64), (len(r), 3))[obeys]
             for k, axis in enumerate("xyz"):
-                s[f"lead_{axis}"][told] = moving[:, k]
-            s["target_until"][told] = self.now + valid
+                s[f"lead_{axis}"][obeying] = moving[:, k]
+            s["target_until"][obeying] = self.now + valid
         return obeys
 
     def steer(self, rows: ArrayLike, velocity: ArrayLike, valid: float = 3.0) -> NDArray[np.bool_]:
@@ -346,19 +340,19 @@ class VehicleFleet:
         r = self._rows(rows)
         s = self.state
         obeys = self._able(r)
-        told, wanted = r[obeys], np.broadcast_to(np.asarray(velocity, np.float64), (len(r), 3))[obeys]
-        self._enter(told, int(VELOCITY))
+        obeying, wanted = r[obeys], np.broadcast_to(np.asarray(velocity, np.float64), (len(r), 3))[obeys]
+        self._enter(obeying, int(VELOCITY))
         for k, axis in enumerate("xyz"):
-            s[f"target_v{axis}"][told] = wanted[:, k]
-        s["target_until"][told] = self.now + valid
+            s[f"target_v{axis}"][obeying] = wanted[:, k]
+        s["target_until"][obeying] = self.now + valid
         return obeys
 
     def accelerate(self, rows: ArrayLike, acceleration: ArrayLike, valid: float = 3.0) -> NDArray[np.bool_]:
         """Keep `acceleration` (n, 3) m/s^2 for `valid` s, then stop. Refused as `go` is, and by rovers."""
-        obeys, told = self._hover_orders(rows, int(ACCELERATION), valid)
+        obeys, obeying = self._hover_orders(rows, int(ACCELERATION), valid)
         wanted = np.broadcast_to(np.asarray(acceleration, np.float64), (len(obeys), 3))[obeys]
         for k, axis in enumerate("xyz"):
-            self.state[f"feed_{axis}"][told] = wanted[:, k]
+            self.state[f"feed_{axis}"][obeying] = wanted[:, k]
         return obeys
 
     def lean(
@@ -368,12 +362,12 @@ class VehicleFleet:
 
         Refused as `go` is, and by rovers.
         """
-        obeys, told = self._hover_orders(rows, int(ATTITUDE), valid)
-        most = self.frames["tilt"][told]
+        obeys, obeying = self._hover_orders(rows, int(ATTITUDE), valid)
+        most = self.frames["tilt"][obeying]
         for name, wanted in (("target_roll", roll), ("target_pitch", pitch)):
-            self.state[name][told] = np.clip(np.broadcast_to(wanted, obeys.shape)[obeys], -most, most)
-        fastest, slowest = self.frames["climb"][told], -self.frames["descent"][told]
-        self.state["target_vz"][told] = np.clip(np.broadcast_to(climb, obeys.shape)[obeys], slowest, fastest)
+            self.state[name][obeying] = np.clip(np.broadcast_to(wanted, obeys.shape)[obeys], -most, most)
+        fastest, slowest = self.frames["climb"][obeying], -self.frames["descent"][obeying]
+        self.state["target_vz"][obeying] = np.clip(np.broadcast_to(climb, obeys.shape)[obeys], slowest, fastest)
         return obeys
 
     def circle(self, rows: ArrayLike, centre: ArrayLike, radius: ArrayLike, speed: ArrayLike) -> NDArray[np.bool_]:
@@ -381,13 +375,13 @@ class VehicleFleet:
 
         Refused as `go` is, and by rovers.
         """
-        obeys, told = self._hover_orders(rows, int(CIRCLE), math.inf)
+        obeys, obeying = self._hover_orders(rows, int(CIRCLE), math.inf)
         s, point = self.state, np.broadcast_to(np.asarray(centre, np.float64), (len(obeys), 3))[obeys]
         for name, values in zip(("circle_x", "circle_y", "target_z"), point.T, strict=True):
-            s[name][told] = values
-        s["circle_radius"][told] = np.broadcast_to(radius, obeys.shape)[obeys]
-        s["circle_speed"][told] = np.broadcast_to(speed, obeys.shape)[obeys]
-        s["turned"][told] = 0.0
+            s[name][obeying] = values
+        s["circle_radius"][obeying] = np.broadcast_to(radius, obeys.shape)[obeys]
+        s["circle_speed"][obeying] = np.broadcast_to(speed, obeys.shape)[obeys]
+        s["turned"][obeying] = 0.0
         return obeys
 
     def turn(self, rows: ArrayLike, rate: ArrayLike) -> None:
@@ -409,10 +403,10 @@ class VehicleFleet:
         """Who obeys an order that only copters in flight take, and their rows, which are in `mode` now."""
         r = self._rows(rows)
         obeys: NDArray[np.bool_] = self._able(r) & (self.frames["kind"][r] == COPTER)
-        told = r[obeys]
-        self._enter(told, mode)
-        self.state["target_until"][told] = self.now + valid
-        return obeys, told
+        obeying = r[obeys]
+        self._enter(obeying, mode)
+        self.state["target_until"][obeying] = self.now + valid
+        return obeys, obeying
 
     def face(self, rows: ArrayLike, heading: ArrayLike) -> None:
         """Keep this heading (rad, NaN: along the way) in the present mode."""
@@ -456,10 +450,10 @@ class VehicleFleet:
         s = self.state
         obeys: NDArray[np.bool_] = (s["armed"][r] != 0) & (s["items"][r] > 0) & (s["failsafe"][r] != EMPTY)
         obeys &= item < s["items"][r]
-        told = r[obeys]
-        self._enter(told, int(MISSION))
-        s["item"][told] = item if item >= 0 else np.where(s["done"][told] != 0, 0, s["item"][told])
-        s["done"][told] = 0
+        obeying = r[obeys]
+        self._enter(obeying, int(MISSION))
+        s["item"][obeying] = item if item >= 0 else np.where(s["done"][obeying] != 0, 0, s["item"][obeying])
+        s["done"][obeying] = 0
         return obeys
 
     def hold(self, rows: ArrayLike) -> None:
@@ -489,10 +483,10 @@ class VehicleFleet:
         """Give vehicles that are not armed a battery at `charge` 0..1 of its capacity."""
         r = self._rows(rows)
         obeys: NDArray[np.bool_] = self.state["armed"][r] == 0
-        told = r[obeys]
+        obeying = r[obeys]
         level = np.broadcast_to(np.asarray(charge, np.float64), r.shape)[obeys]
-        self.state["charge"][told] = level * self.frames["capacity"][told]
-        self.state["failsafe"][told] = np.where(level > 0.0, NONE, EMPTY)
+        self.state["charge"][obeying] = level * self.frames["capacity"][obeying]
+        self.state["failsafe"][obeying] = np.where(level > 0.0, NONE, EMPTY)
         return obeys
 
     def charge(self) -> Floats:

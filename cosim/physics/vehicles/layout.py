@@ -28,6 +28,10 @@ MODES: Final = (
 NONE, LOW, CRITICAL, EMPTY, FENCE = codes(5)
 FAILSAFES: Final = ("none", "battery-low", "battery-critical", "battery-empty", "fence")
 
+# What it ran into last.
+GROUND, OBSTACLE, VEHICLE = codes(3)
+STRUCK: Final = ("ground", "obstacle", "vehicle")
+
 # What a waypoint asks for.
 FLY, RISE, DESCEND, HOME, TURNS = codes(5)
 
@@ -50,10 +54,12 @@ STATE = _record(
     "circle_x circle_y circle_radius circle_speed turned "  # m, m/s (below 0: anticlockwise), rad flown round so far
     "home_x home_y home_z "
     "speed "  # horizontal, that it was ordered to keep; 0: its own
-    "qw qx qy qz p q r t0 t1 t2 t3 "  # rigid bodies: attitude, body rates (rad/s), rotor thrusts (N)
+    "qw qx qy qz p q r t0 t1 t2 t3 "  # rigid bodies: attitude; copters: body rates (rad/s), rotor thrusts (N)
     "hold_until armed_at landed_at impact "  # s, s, s, m/s of the last touch down
-    "fence_radius fence_top ",  # of home; 0: none
+    "fence_radius fence_top "  # of home; 0: none
+    "hit_at hit_speed ",  # s, m/s of the last impact that was felt
     "mode armed landed crashed failsafe stopped stage "  # stage: 0 first, then what its mode or item has it go through
+    "hits hit_what hit_other "  # impacts so far; the last one's obstacle or row of the vehicle, -1: ground
     "first_item items item reached done",  # its mission in the items; next and last reached item, all done
 )
 
@@ -66,6 +72,7 @@ AIRFRAME = _record(
     "arm inertia_x inertia_y inertia_z rotor_lag torque thrust_ratio "  # m, kg m^2, s, m, most thrust per weight
     "rolling wheel_efficiency "  # coefficient of rolling resistance
     "wheelbase steer "  # m, rad (Ackermann)
+    "body bears "  # m, radius of all of it; m/s, change of velocity by an impact from which on it is broken
     "capacity cells resistance low critical "  # C, number, ohm, fractions of the capacity
     "arming_delay spool_up return_hover disarm_after disarm_delay ground",  # s; m, height of the ground at home
     "kind rigid low_action",  # mode into which `low` changes; -1: none

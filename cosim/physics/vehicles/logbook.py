@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from cosim.contract.records import Records
 from cosim.physics.vehicles import phases as ph
-from cosim.physics.vehicles.coverage import Coverage
+from cosim.physics.vehicles.coverage import FieldCoverage
 from cosim.physics.vehicles.fleet import VehicleFleet
 from cosim.physics.vehicles.follow import stand_off
 from cosim.physics.vehicles.records import RECORD
-from cosim.physics.vehicles.reports import Links
+from cosim.physics.vehicles.reports import PairLinks
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -29,7 +29,12 @@ class Logbook:
     """One open record per pair, and one for an order that is not carried out yet."""
 
     def __init__(
-        self, fleet: VehicleFleet, drones: Ints, targets: Ints, rule: Mapping[str, Floats], coverage: Coverage | None
+        self,
+        fleet: VehicleFleet,
+        drones: Ints,
+        targets: Ints,
+        rule: Mapping[str, Floats],
+        coverage: FieldCoverage | None,
     ) -> None:
         self._fleet, self._drones, self._targets, self._rule = fleet, drones, targets, rule
         self.coverage = coverage
@@ -197,7 +202,7 @@ class Logbook:
         point = stand_off(place, s["heading"][t], *offset)
         return np.hypot(s["x"][d] - point[:, 0], s["y"][d] - point[:, 1]), s["z"][d] - point[:, 2]
 
-    def measure(self, phase: Ints, links: Links, sent: Floats) -> None:
+    def measure(self, phase: Ints, links: PairLinks, sent: Floats) -> None:
         """Distances, errors, links and views of the drones in the air."""
         up = np.flatnonzero((phase >= ph.TAKEOFF) & (phase <= ph.FAILSAFE))
         if not len(up):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cosim.contract.geo import LocalFrame
 
 Floats = NDArray[np.float64]
+FAR = 50e3  # m from the origin, as of the nets of SUMO: nothing of a map there has an effect
 _MOST = 25_000_000  # cells of a raster
 _SIZE = ("ncols", "nrows", "cellsize")
 _PLACE = ("llcorner", "llcenter")
@@ -96,6 +97,8 @@ def lines_of(geometry: Any, kind: str, frame: LocalFrame) -> Iterator[Floats]:  
         if len(degrees) < 2 or not np.isfinite(degrees).all():
             raise ValueError("a line has two points or more")
         east, north, _ = frame.to_local(degrees[:, 1], degrees[:, 0], np.full(len(degrees), frame.height))
+        if (away := float(np.hypot(east, north).min())) > FAR:
+            raise ValueError(f"it is {away / 1e3:,.0f} km from the scenario's origin; longitude comes first in GeoJSON")
         yield np.column_stack([east, north])
 
 

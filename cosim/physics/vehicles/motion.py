@@ -76,6 +76,42 @@ def draw(s: Record, a: Record, ux: float, uy: float, uz: float, thin: float) -> 
 
 
 @part
+def mix(a: Record, thrust: float, roll: float, pitch: float, yaw: float) -> tuple[float, float, float, float]:
+    """Thrusts (N) of four rotors in an X that together give `thrust` N and these moments (N m) about forward, left, up.
+
+    They stay between 0 and what a rotor can give; the moment about up is the first that is given up.
+    """
+    most = a.thrust_ratio * a.mass * GRAVITY / 4.0
+    each, r4, p4 = 0.25 * thrust, 0.25 * roll / a.arm, 0.25 * pitch / a.arm
+    y4 = min(max(0.25 * yaw / a.torque, -0.2 * each), 0.2 * each)  # tilt before heading
+    return (
+        min(max(each - r4 - p4 - y4, 0.0), most),
+        min(max(each + r4 + p4 - y4, 0.0), most),
+        min(max(each + r4 - p4 + y4, 0.0), most),
+        min(max(each - r4 + p4 + y4, 0.0), most),
+    )
+
+
+@part
+def _turn_body(s: Record, a: Record, ahead: float, right: float, lift: float, dt: float) -> None:
+    """Tilt a point mass to its thrust (m/s^2 ahead, right, up) in `dt` s: body rates, and the thrusts of four rotors.
+
+    Kinematics of Euler's angles (Beard and McLain, Small Unmanned Aircraft, 2012, equation 3.3).
+    """
+    level = math.sqrt(ahead * ahead + lift * lift)
+    thrust = math.sqrt(level * level + right * right)
+    roll, pitch = math.atan2(right, level), -math.atan2(ahead, lift)
+    up_roll, up_pitch = (roll - s.roll) / dt, (pitch - s.pitch) / dt
+    s.roll, s.pitch = roll, pitch
+    sp, cp, sr, cr = -ahead / level, lift / level, right / thrust, level / thrust  # lift is above 0: `wish` sees to it
+    p, q, r = up_roll - s.turn * sp, -(up_pitch * cr + s.turn * sr * cp), up_pitch * sr - s.turn * cr * cp
+    s.t0, s.t1, s.t2, s.t3 = mix(
+        a, a.mass * thrust, a.inertia_x * (p - s.p) / dt, a.inertia_y * (q - s.q) / dt, a.inertia_z * (r - s.r) / dt
+    )
+    s.p, s.q, s.r = p, q, r
+
+
+@part
 def fly(s: Record, a: Record, wx: float, wy: float, wz: float, heading: float, dt: float) -> None:
     """Move a copter for `dt` s: target_v* is the wanted velocity over ground, w* the wind (m/s).
 
@@ -103,9 +139,7 @@ def fly(s: Record, a: Record, wx: float, wy: float, wz: float, heading: float, d
     s.heading = wrap(s.heading + s.turn * dt)
     ahead = s.ax * math.sin(s.heading) + s.ay * math.cos(s.heading)
     right = s.ax * math.cos(s.heading) - s.ay * math.sin(s.heading)
-    lift = GRAVITY + s.az
-    s.pitch = -math.atan2(ahead, lift)
-    s.roll = math.atan2(right, lift)
+    _turn_body(s, a, ahead, right, GRAVITY + s.az, dt)
 
 
 @part
@@ -121,7 +155,7 @@ def fall(s: Record, a: Record, wx: float, wy: float, wz: float, dt: float) -> No
     s.x += s.vx * dt
     s.y += s.vy * dt
     s.z += s.vz * dt
-    s.power = 0.0
+    s.power = s.p = s.q = s.r = s.t0 = s.t1 = s.t2 = s.t3 = 0.0
 
 
 @part

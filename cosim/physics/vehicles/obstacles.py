@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosim.compiled.compiling import entry, part
 from cosim.contract.geo import LocalFrame
+from cosim.contract.reading.geojson import features
 from cosim.physics.vehicles.maps import polygons_of
 from cosim.physics.vehicles.terrain import Terrain
 
@@ -139,9 +140,9 @@ def read_obstacles(path: Path, frame: LocalFrame | None, terrain: Terrain | None
     if not isinstance(data, dict) or data.get("type") != "FeatureCollection":
         raise ValueError("obstacles in GeoJSON are a FeatureCollection")
     found: list[tuple[str, Sequence[Floats], float]] = []
-    for number, feature in enumerate(data.get("features") or []):
+    for number, feature in enumerate(features(data)):
         try:
-            properties = feature.get("properties") or {}
+            properties = feature["properties"]
             if "height" not in properties:
                 continue
             height = properties["height"]

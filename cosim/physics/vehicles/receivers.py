@@ -26,13 +26,13 @@ class PositionErrors:
         if not (level >= 0.0 and height >= 0.0 and correlation > 0.0):
             raise ValueError("deviations of positions are 0 m or more, and their correlation time is above 0 s")
         self._random = np.random.default_rng(seed)
-        self._spread = np.array([level, level, height])
+        self.spread = np.array([level, level, height])
         self._correlation = correlation
-        self.now: Floats = self._spread * self._random.standard_normal((count, 3))
+        self.now: Floats = self.spread * self._random.standard_normal((count, 3))
 
     def step(self, dt: float) -> Floats:
         """`now` after `dt` s."""
         keep = math.exp(-dt / self._correlation)
         noise = self._random.standard_normal(self.now.shape)
-        self.now = keep * self.now + math.sqrt(1.0 - keep * keep) * self._spread * noise
+        self.now = keep * self.now + math.sqrt(1.0 - keep * keep) * self.spread * noise
         return self.now

@@ -15,7 +15,7 @@ _DEPTH = 64  # reports on the way at once; an older one is given up
 
 
 @dataclass(slots=True, eq=False)
-class Links:
+class PairLinks:
     """The links of n pairs, as they are now; arrays (n,)."""
 
     delay: Floats  # s, of a report from the target to the drone
@@ -25,10 +25,10 @@ class Links:
     command_loss: Floats  # 1
 
     @staticmethod
-    def steady(count: int, delay: float = 0.0, loss: float = 0.0) -> Links:
+    def steady(count: int, delay: float = 0.0, loss: float = 0.0) -> PairLinks:
         """The same for all, in both directions."""
         late, lost = np.full(count, delay), np.full(count, loss)
-        return Links(late, lost, np.full(count, np.nan), late.copy(), lost.copy())
+        return PairLinks(late, lost, np.full(count, np.nan), late.copy(), lost.copy())
 
 
 class Chance:
@@ -89,10 +89,10 @@ class Reports:
         lost = self._chance.draw(which) < loss
         self.sends[which] += 1
         self.losses[which] += lost
-        told, late = which[~lost], delay[~lost]
-        at = self._next[told]
-        self._due[at, told], self._moment[at, told], self._said[at, told] = now + late, now, said[~lost]
-        self._next[told] = (at + 1) % _DEPTH
+        reported, late = which[~lost], delay[~lost]
+        at = self._next[reported]
+        self._due[at, reported], self._moment[at, reported], self._said[at, reported] = now + late, now, said[~lost]
+        self._next[reported] = (at + 1) % _DEPTH
 
     def hear(self, follower: int, sent: float, said: ArrayLike) -> None:
         """Take in a report (7,) that has come another way; an older one than the last is dropped."""

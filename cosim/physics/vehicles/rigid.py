@@ -13,7 +13,7 @@ from typing import Any
 from cosim.compiled.compiling import part
 from cosim.physics.vehicles.airframe import GRAVITY
 from cosim.physics.vehicles.layout import ELSEWHERE
-from cosim.physics.vehicles.motion import density, draw, wish
+from cosim.physics.vehicles.motion import density, draw, mix, wish
 
 Record = Any  # one row of a record array
 STEP = 0.0025  # s
@@ -98,7 +98,6 @@ def rotors(s: Record, a: Record, wx: float, wy: float, wz: float, heading: float
     2018), and turned about its own axis by the remaining angle: so an error of half a turn is no
     equilibrium. Moments are bounded by what the rotors can give.
     """
-    most = a.thrust_ratio * a.mass * GRAVITY / 4.0
     ux, uy, uz = s.vx - wx, s.vy - wy, s.vz - wz
     drag = (a.drag + a.drag2 * math.sqrt(ux * ux + uy * uy + uz * uz)) * density(s, a)
     gx, gy, gz = wish(s, a, 2.0, drag, ux, uy, uz)
@@ -127,14 +126,7 @@ def rotors(s: Record, a: Record, wx: float, wy: float, wz: float, heading: float
     pitch = a.inertia_y * _RATE_GAIN * (_ROLL_GAIN * e_pitch - s.q)
     yaw = a.inertia_z * _YAW_RATE_GAIN * (rate - s.r)
     thrust = a.mass * size * max(zx * bzx + zy * bzy + zz * bzz, 0.2)
-    each, r4, p4 = 0.25 * thrust, 0.25 * roll / a.arm, 0.25 * pitch / a.arm
-    y4 = min(max(0.25 * yaw / a.torque, -0.2 * each), 0.2 * each)  # tilt before heading
-    return (
-        min(max(each - r4 - p4 - y4, 0.0), most),
-        min(max(each + r4 + p4 - y4, 0.0), most),
-        min(max(each + r4 - p4 + y4, 0.0), most),
-        min(max(each - r4 + p4 + y4, 0.0), most),
-    )
+    return mix(a, thrust, roll, pitch, yaw)
 
 
 @part

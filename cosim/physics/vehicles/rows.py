@@ -14,7 +14,7 @@ _ARC = math.radians(30.0)  # greatest angle between two waypoints of a turn
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class FieldRows:
     """Rows of a field; the first begins at the corner, the next ones lie to the right of it."""
 
     corner: tuple[float, float] = (0.0, 0.0)  # m

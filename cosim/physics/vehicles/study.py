@@ -25,13 +25,13 @@ from cosim.physics.vehicles.airframe import Copter, Rover
 from cosim.physics.vehicles.engagement import Engagements
 from cosim.physics.vehicles.fleet import VehicleFleet
 from cosim.physics.vehicles.records import RECORD
-from cosim.physics.vehicles.reports import Links
-from cosim.physics.vehicles.rows import Rows
+from cosim.physics.vehicles.reports import PairLinks
+from cosim.physics.vehicles.rows import FieldRows
 from cosim.physics.vehicles.rule import Follow
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-LinkLaw = Callable[[Floats], Links]  # m between target and drone (n,) -> links
+LinkLaw = Callable[[Floats], PairLinks]  # m between target and drone (n,) -> links
 
 _WARM_UP = 5.0  # s that tractors drive before the order, so that they are at speed
 _LONGEST = 1800.0  # s of one flight
@@ -54,7 +54,7 @@ class Surface:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Study:
+class EngagementStudy:
     """`t_engage` (h, p) s, NaN: no contact; `records` (h * p,) of `RECORD`, home by home."""
 
     homes: Floats  # (h, 2) m
@@ -68,7 +68,7 @@ class Study:
 def study(
     homes: ArrayLike,
     positions: Sequence[tuple[int, float]],
-    field: Rows = Rows(),  # noqa: B008 - frozen
+    field: FieldRows = FieldRows(),  # noqa: B008 - frozen
     rule: Follow = Follow(),  # noqa: B008
     copter: Copter = Copter(),  # noqa: B008
     rover: Rover = Rover(steering="ackermann"),  # noqa: B008
@@ -80,7 +80,7 @@ def study(
     period: float = 0.1,
     batch: int = 1000,
     coverage: bool = False,
-) -> Study:
+) -> EngagementStudy:
     """Fly every home against every position once; `follow` s in follow, then it is called off.
 
     `links` gives the links by distance, default: 100 ms, no loss. `batch` flights go side by side; it
@@ -101,14 +101,15 @@ def study(
     for first in range(0, len(order), batch):
         numbers = order[first : first + batch]
         made, spent = _fly(
-            place[[cases[k][0] for k in numbers]], [positions[cases[k][1]] for k in numbers], field, rule, copter,
-            rover, follow, links or _steady, numbers + 65536 * seed, substep, period, coverage,
+            place[[cases[k][0] for k in numbers]], [positions[cases[k][1]] for k in numbers], field, rule,
+            copter=copter, rover=rover, follow=follow, links=links or _steady, keys=numbers + 65536 * seed,
+            substep=substep, period=period, coverage=coverage,
         )  # fmt: skip
         made["pair"] = numbers
         records[numbers] = made
         simulated += spent
     times = records["t_engage"].reshape(len(place), len(positions))
-    return Study(place, tuple(positions), times, records, fit(records), simulated)
+    return EngagementStudy(place, tuple(positions), times, records, fit(records), simulated)
 
 
 def fit(records: Records) -> Surface:
@@ -128,13 +129,13 @@ def fit(records: Records) -> Surface:
     return Surface(float(found[0]), float(found[1]), float(found[2]), explained)
 
 
-def _steady(away: Floats) -> Links:
-    return Links.steady(len(away), 0.1)
+def _steady(away: Floats) -> PairLinks:
+    return PairLinks.steady(len(away), 0.1)
 
 
 def _fly(
-    homes: Floats, positions: Sequence[tuple[int, float]], field: Rows, rule: Follow, copter: Copter, rover: Rover,
-    follow: float, links: LinkLaw, keys: Ints, substep: float, period: float, coverage: bool,
+    homes: Floats, positions: Sequence[tuple[int, float]], field: FieldRows, rule: Follow, *, copter: Copter,
+    rover: Rover, follow: float, links: LinkLaw, keys: Ints, substep: float, period: float, coverage: bool,
 ) -> tuple[Records, float]:  # fmt: skip
     """The records (n,) of n flights side by side, and the s that they took in all."""
     count = len(homes)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.geo import LocalFrame
+from cosim.contract.reading.geojson import features
 from cosim.physics.vehicles.maps import lines_of, polygons_of, read_grid, shaped, within
 
 Floats = NDArray[np.float64]
@@ -161,9 +162,9 @@ def _of_geojson(data: Any, frame: LocalFrame) -> WeedField:  # noqa: ANN401 - JS
         raise ValueError(f"'cell' is {cell!r}; it is the side of a cell in m")
     patches: list[tuple[float, list[Floats]]] = []
     crop: list[Floats] = []
-    for number, feature in enumerate(data.get("features") or []):
+    for number, feature in enumerate(features(data)):
         try:
-            properties, geometry = feature.get("properties") or {}, feature["geometry"]
+            properties, geometry = feature["properties"], feature["geometry"]
             if "weeds" in properties:
                 patches += [(_weeds(properties["weeds"]), rings) for rings in polygons_of(geometry, frame)]
             elif "crop" in properties:
