@@ -16,18 +16,13 @@ without MAVLink, such as `cosim.autopilot.json_fdm` and `cosim.autopilot.remote`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cosim.contract.on_demand import on_demand
 
 if TYPE_CHECKING:
     from cosim.autopilot.core import Autopilot
 
 __all__ = ["Autopilot"]
 
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module's attribute
-    """`Autopilot`, imported on demand: the modules beside it are of use without pymavlink."""
-    if name != "Autopilot":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from cosim.autopilot.core import Autopilot
-
-    return Autopilot
+__getattr__ = on_demand(__name__, core="Autopilot")  # the modules beside it are of use without pymavlink

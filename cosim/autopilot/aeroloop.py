@@ -16,6 +16,8 @@ import zmq
 from cosim.autopilot.geodesy import Place, ecef
 from cosim.autopilot.table import Address
 from cosim.contract.errors import SetupError
+from cosim.talk.publish import OBSERVERS
+from cosim.talk.sockets import Door
 
 PERIOD = 0.25  # s of simulated time between two positions of a vehicle: 4 Hz, as GLOBAL_POSITION_INT
 
@@ -43,13 +45,10 @@ class Positions:
         """`frames`: `copter` or `rover`, one for each vehicle."""
         self.topics = topics(frames)
         self._next = float("-inf")
-        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.PUB)
-        self._socket.setsockopt(zmq.LINGER, 0)
         try:
-            self._socket.bind(f"tcp://{at}")
-        except zmq.ZMQError as error:
-            self._socket.close()
-            raise SetupError(f"cannot publish positions at {at}: {error.strerror}; choose another port") from None
+            self._door = Door(f"tcp://{at}", OBSERVERS.message, OBSERVERS, kind=zmq.PUB)
+        except SetupError as error:
+            raise SetupError(f"cannot publish positions: {error}; choose another port") from None
 
     def due(self, now: float) -> bool:
         """Whether the next positions are to be published at `now` s of simulated time."""
@@ -59,11 +58,11 @@ class Positions:
         """Publish where all vehicles are, in their order, at `now` s of simulated time."""
         self._next = now + PERIOD
         for topic, place in zip(self.topics, places, strict=True):
-            self._socket.send_multipart(message(topic, place))
+            self._door.socket.send_multipart(message(topic, place))
 
     def close(self) -> None:
         """Stop publishing; may be called twice."""
-        self._socket.close()
+        self._door.close()
 
     def __enter__(self) -> Positions:
         return self

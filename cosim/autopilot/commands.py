@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
-from cosim.autopilot.dialect import Message, mavlink
+from cosim.autopilot.dialect import Message, mavlink, numbers
 from cosim.autopilot.flight import TERRAIN
 from cosim.autopilot.geodesy import Place
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 ACCEPTED, TEMPORARILY_REJECTED, DENIED, UNSUPPORTED, FAILED = range(5)  # MAV_RESULT
 _FORCE_ARM, _FORCE_DISARM = 2989, 21196  # param2 that passes the checks: the first to arm only, the other to do both
-_FRAMES = {0, 3, 5, 6, *TERRAIN}  # MAV_FRAME of places; 0 and 5: above the sea
+_FRAMES = {  # of places; the first two: above the sea
+    *numbers("GLOBAL GLOBAL_INT GLOBAL_RELATIVE_ALT GLOBAL_RELATIVE_ALT_INT", "MAV_FRAME"), *TERRAIN,
+}  # fmt: skip
 _ABSOLUTE = {mavlink.MAV_FRAME_GLOBAL, mavlink.MAV_FRAME_GLOBAL_INT}
 _FARTHEST = 50_000.0  # m from the origin at which ArduPilot takes a home
 _ITEM_FRAMES = {False: _FRAMES, True: _FRAMES | {mavlink.MAV_FRAME_MISSION}}  # of orders, and of items of missions
@@ -101,7 +103,7 @@ def _somewhere(order: Order) -> bool:
     )
 
 
-def _told(a: Autopilot, reason: str | None) -> int:
+def _refusal_result(a: Autopilot, reason: str | None) -> int:
     if reason is None:
         return ACCEPTED
     a.pilot.say(4, reason[:50])
@@ -116,7 +118,7 @@ def _arm(a: Autopilot, order: Order) -> int:
     if action not in (0, 1):
         return UNSUPPORTED
     if action == 0:
-        result = _told(a, a.pilot.disarm(whole(order.p[1]) == _FORCE_DISARM))
+        result = _refusal_result(a, a.pilot.disarm(whole(order.p[1]) == _FORCE_DISARM))
         return TEMPORARILY_REJECTED if px4 and result == FAILED else result
     # PX4 skips no checks at the request of another system
     return _armed(a, not px4 and whole(order.p[1]) in (_FORCE_ARM, _FORCE_DISARM))
@@ -141,7 +143,7 @@ def _mode(a: Autopilot, order: Order) -> int:
     name = a.pilot.persona.named(number)
     if name is None:
         return DENIED
-    return _told(a, a.pilot.set_mode(name))
+    return _refusal_result(a, a.pilot.set_mode(name))
 
 
 def _take_off(a: Autopilot, order: Order) -> int:
@@ -153,17 +155,17 @@ def _take_off(a: Autopilot, order: Order) -> int:
             height -= a.pilot.home_place().altitude
         else:
             height = a.parameters["MIS_TAKEOFF_ALT"]
-    return _told(a, a.pilot.take_off(height))
+    return _refusal_result(a, a.pilot.take_off(height))
 
 
 def _land(a: Autopilot, _: Order) -> int:
     if "LAND" not in a.pilot.persona.modes or a.pilot.persona.frame == "rover":
         return UNSUPPORTED
-    return _told(a, a.pilot.set_mode("LAND"))
+    return _refusal_result(a, a.pilot.set_mode("LAND"))
 
 
 def _return(a: Autopilot, _: Order) -> int:
-    return _told(a, a.pilot.set_mode("RTL"))
+    return _refusal_result(a, a.pilot.set_mode("RTL"))
 
 
 def _start_mission(a: Autopilot, order: Order) -> int:
@@ -172,16 +174,16 @@ def _start_mission(a: Autopilot, order: Order) -> int:
     if not px4 and (order.p[0] != 0.0 or order.p[1] != 0.0):
         return DENIED
     if pilot.mission.refusal(landed=False):
-        _told(a, "Mission: no mission")
+        _refusal_result(a, "Mission: no mission")
         return DENIED if px4 else FAILED
     if px4 and not -1.0 <= order.p[0] < len(pilot.mission.items):
         return DENIED
     if not px4 and not pilot.look().armed:
-        return _told(a, "Mission: not armed")
+        return _refusal_result(a, "Mission: not armed")
     name = pilot.persona.doing("mission")
     if pilot.mode == name and pilot.look().armed:
         pilot.mission.start()
-    result = _told(a, pilot.set_mode(name))
+    result = _refusal_result(a, pilot.set_mode(name))
     if px4 and result == ACCEPTED and not pilot.look().armed:
         result = _armed(a)
     if result == ACCEPTED and whole(order.p[0]) > pilot.persona.first_item:
@@ -229,7 +231,7 @@ def _reposition(a: Autopilot, order: Order) -> int:
     if pilot.behaviour != "guided" or (px4 and pilot.mode != "HOLD"):
         reason = pilot.set_mode(pilot.persona.doing("guided"))
         if reason:
-            return _told(a, reason)
+            return _refusal_result(a, reason)
     latitude, longitude = (here.latitude, here.longitude) if nowhere else (order.latitude, order.longitude)
     z = order.z if math.isfinite(order.z) else here.altitude
     # without a frame heights are above the sea
@@ -296,7 +298,10 @@ def _set_home(a: Autopilot, order: Order) -> int:
         z = order.z if math.isfinite(order.z) else a.pilot.home_place().altitude
         if order.frame is not None and order.frame not in _ABSOLUTE:
             z += a.pilot.home_place().altitude
-        point = a.pilot.ground.local(Place(order.latitude, order.longitude, z))
+        place = Place(order.latitude, order.longitude, z)
+        if not place.possible:
+            return DENIED if px4 else FAILED
+        point = a.pilot.ground.local(place)
         if not px4 and math.hypot(point[0] - a.start[0], point[1] - a.start[1]) > _FARTHEST:
             return FAILED
     a.pilot.set_home(point)
@@ -316,14 +321,14 @@ def _pause(a: Autopilot, order: Order) -> int:
         done, text = a.pilot.resume(), "Failed to resume"
     else:
         done, text = a.pilot.pause(), "Failed to pause"
-    return ACCEPTED if done else _told(a, text)
+    return ACCEPTED if done else _refusal_result(a, text)
 
 
 def _fence(a: Autopilot, order: Order) -> int:
     if a.pilot.persona.px4 or whole(order.p[0]) not in (0, 1, 2):
         return UNSUPPORTED
     if whole(order.p[1]):
-        return _told(a, "Fence: all at once only")  # param2 names some of them
+        return _refusal_result(a, "Fence: all at once only")  # param2 names some of them
     if whole(order.p[0]) == 2:  # no floor is flown, so that it is off
         return ACCEPTED
     a.parameters.set("FENCE_ENABLE", order.p[0])
@@ -341,7 +346,7 @@ def _interval(a: Autopilot, order: Order) -> int:
     return ACCEPTED
 
 
-def _tell_interval(a: Autopilot, order: Order) -> int:
+def _report_interval(a: Autopilot, order: Order) -> int:
     message = whole(order.p[0])
     if not 0 <= message <= 65535:
         return UNSUPPORTED
@@ -359,7 +364,7 @@ def _request(a: Autopilot, order: Order) -> int:
     return ACCEPTED if a.send_now(message, order.link) else DENIED
 
 
-def _tell(message: int) -> Callable[[Autopilot, Order], int]:
+def _send_message(message: int) -> Callable[[Autopilot, Order], int]:
     def send(a: Autopilot, order: Order) -> int:
         return ACCEPTED if a.send_now(message, order.link) else FAILED
 
@@ -399,7 +404,7 @@ def _compass(_: Autopilot, order: Order) -> int:
 
 
 def _loiter(a: Autopilot, _: Order) -> int:
-    return _told(a, a.pilot.set_mode(a.pilot.persona.hold))
+    return _refusal_result(a, a.pilot.set_mode(a.pilot.persona.hold))
 
 
 def _follow(a: Autopilot, order: Order) -> int:
@@ -492,7 +497,7 @@ def _no_pictures(a: Autopilot, _: Order) -> int:
 
 def _motor_test(a: Autopilot, _: Order) -> int:
     if a.pilot.look().armed:
-        return _told(a, "Motor Test: vehicle is armed")
+        return _refusal_result(a, "Motor Test: vehicle is armed")
     a.pilot.say(5, "starting motor test")
     a.pilot.say(5, "finished motor test")
     return ACCEPTED
@@ -575,8 +580,8 @@ _COMMON: dict[int, Handler] = {
     mavlink.MAV_CMD_PREFLIGHT_REBOOT_SHUTDOWN: _deny,
     mavlink.MAV_CMD_MISSION_START: _start_mission,
     mavlink.MAV_CMD_COMPONENT_ARM_DISARM: _arm,
-    mavlink.MAV_CMD_GET_HOME_POSITION: _tell(mavlink.MAVLINK_MSG_ID_HOME_POSITION),
-    mavlink.MAV_CMD_GET_MESSAGE_INTERVAL: _tell_interval,
+    mavlink.MAV_CMD_GET_HOME_POSITION: _send_message(mavlink.MAVLINK_MSG_ID_HOME_POSITION),
+    mavlink.MAV_CMD_GET_MESSAGE_INTERVAL: _report_interval,
     mavlink.MAV_CMD_SET_MESSAGE_INTERVAL: _interval,
     mavlink.MAV_CMD_REQUEST_MESSAGE: _request,
     mavlink.MAV_CMD_REQUEST_AUTOPILOT_CAPABILITIES: _capabilities,

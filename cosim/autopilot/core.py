@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from cosim.autopilot import commands, guided
-from cosim.autopilot.dialect import Message, mavlink
+from cosim.autopilot.dialect import FrameWriter, Message, mavlink, note
 from cosim.autopilot.equipment import Equipment
-from cosim.autopilot.flight import LOCATED, Item
-from cosim.autopilot.follow import Follow
+from cosim.autopilot.flight import LOCATED, MissionItem
+from cosim.autopilot.follow import FollowTarget
 from cosim.autopilot.ftp import PACKED, Files
 from cosim.autopilot.geodesy import Ground, Place
 from cosim.autopilot.missions import Missions
@@ -36,7 +37,7 @@ Tap = Callable[[float, int, bytes], None]
 @dataclass(slots=True)
 class _Link:
     parser: Message
-    encoder: Message
+    encoder: FrameWriter
     files: Files
     parameters: list[str] = field(default_factory=list)  # still to be sent
     listing: bool = False  # whether a burst of a file is under way
@@ -87,7 +88,7 @@ class Autopilot:
         self.wall = 0.0  # s, of the last `emit`
         self.place = self.pilot.place()
         self._missions = Missions(self)
-        self._follow = Follow(self.pilot)
+        self._follow = FollowTarget(self.pilot)
         self.equipment = Equipment(self)
         self.sticks = Sticks(self.pilot)
         self.setpoints = guided.Setpoints(self.pilot, self.start)
@@ -101,6 +102,7 @@ class Autopilot:
         self._beat = self._sliced = -math.inf  # s of wall time
         self._next_beat = self._next_look = fleet.now  # s
         self._tap = tap
+        self.troubles: Counter[str] = Counter()  # what was wrong with messages of its own, and how often
 
     @property
     def now(self) -> float:
@@ -115,7 +117,7 @@ class Autopilot:
     def connect(self, link: Hashable) -> None:
         """Send to `link` from now on. `receive` connects by itself."""
         if link not in self._links:
-            encoder = mavlink.MAVLink(None, srcSystem=self.sysid, srcComponent=1)
+            encoder = FrameWriter(self.sysid, troubles=self.troubles)
             parser = Parser()
             self._links[link] = _Link(parser, encoder, Files(self._read_file))
             if self._key.secret is not None:
@@ -195,7 +197,7 @@ class Autopilot:
             return []
         pilot.view = pilot.look()
         if self._links:
-            self._tell_events()
+            self._report_events()
             # a client's patience is wall time: heartbeats go on when simulated time stands still
             if pilot.changed or beats:
                 pilot.changed = False
@@ -215,20 +217,31 @@ class Autopilot:
         to = self._links.get(link)
         if to is None:
             return
-        encoder = to.encoder
-        self._out.append((link, message.pack(encoder)))
-        encoder.seq = (encoder.seq + 1) % 256
+        data = to.encoder.frame(message)
+        if data:
+            self._out.append((link, data))
 
     def broadcast(self, message: Message) -> None:
         """Send `message` over all links; those that are not signed differ in their number only."""
         made = b""
         for link, to in self._links.items():
             if not made or to.encoder.signing.sign_outgoing:
-                self.reply(link, message)
-                made = b"" if to.encoder.signing.sign_outgoing else self._out[-1][1]
+                made = to.encoder.frame(message)
+                if not made:
+                    return
+                self._out.append((link, made))
+                made = b"" if to.encoder.signing.sign_outgoing else made
             else:
                 self._out.append((link, _numbered(made, to.encoder.seq, message.crc_extra)))
                 to.encoder.seq = (to.encoder.seq + 1) % 256
+
+    def _build(self, number: int) -> Message | None:
+        """The message with this number; None where there is none, or where the state cannot be put into one."""
+        try:
+            return BUILDERS[number](self)
+        except (ValueError, OverflowError) as error:
+            note(self.troubles, self.sysid, f"message {number} cannot be built and is left out: {error}")
+            return None
 
     def knows(self, message: int) -> bool:
         """Whether it can send the message with this number."""
@@ -236,12 +249,11 @@ class Autopilot:
 
     def send_now(self, message: int, link: Hashable = None) -> bool:
         """Send the message with this number at once, to all when no link is given; False if it is not known."""
-        builder = BUILDERS.get(message)
-        if builder is None:
+        if message not in BUILDERS:
             return False
         self.pilot.view = self.pilot.look()
         self.place = self.pilot.place()
-        built = builder(self)
+        built = self._build(message)
         if built is None:
             return False
         if link is None:
@@ -259,11 +271,11 @@ class Autopilot:
         if due:
             self.place = self.pilot.place()
         for number in due:
-            message = BUILDERS[number](self)
+            message = self._build(number)
             if message is not None:
                 self.broadcast(message)
 
-    def _tell_events(self) -> None:
+    def _report_events(self) -> None:
         pilot = self.pilot
         for severity, text in pilot.said:
             self.broadcast(mavlink.MAVLink_statustext_message(severity, text.encode("ascii", "replace")[:50]))
@@ -279,7 +291,7 @@ class Autopilot:
         self._sliced, self._busy = wall, False
         for link, to in self._links.items():
             for name in to.parameters[:_SLICE]:
-                self._tell_parameter(name, link)
+                self._report_parameter(name, link)
             del to.parameters[:_SLICE]
             for _ in range(_SLICE if to.listing else 0):
                 payload = to.files.more()
@@ -296,7 +308,7 @@ class Autopilot:
         system, component = message.get_srcSystem(), message.get_srcComponent()
         self.reply(link, mavlink.MAVLink_command_ack_message(message.command, result, 0, 0, system, component))
 
-    def _perform(self, item: Item) -> None:
+    def _perform(self, item: MissionItem) -> None:
         """Carry out a command of the mission, and report its failure."""
         scale = 1e7 if item.command in LOCATED else 1.0
         params = (item.param1, item.param2, item.param3, item.param4)
@@ -368,7 +380,7 @@ class Autopilot:
         if message.param_index >= 0:
             name = self.parameters.names[message.param_index] if message.param_index < len(self.parameters) else ""
         if name in self.parameters:
-            self._tell_parameter(name, link)
+            self._report_parameter(name, link)
         else:
             self.setpoints.refuse(f"no parameter {name or message.param_index}")
 
@@ -386,9 +398,9 @@ class Autopilot:
         if self.parameters.set(name, self.parameters.read(name, message.param_value)):
             self.pilot.tune(name)
         for other in self._links:
-            self._tell_parameter(name, other)
+            self._report_parameter(name, other)
 
-    def _tell_parameter(self, name: str, link: Hashable) -> None:
+    def _report_parameter(self, name: str, link: Hashable) -> None:
         value, kind = self.parameters.wire(name)
         count, index = len(self.parameters), self.parameters.index(name)
         self.reply(link, mavlink.MAVLink_param_value_message(name.encode(), value, kind, count, index))
@@ -433,7 +445,7 @@ class Autopilot:
     def _follow_target(self, message: Message, link: Hashable) -> None:
         self._follow.target(message)
 
-    def _tell_version(self, message: Message, link: Hashable) -> None:
+    def _report_version(self, message: Message, link: Hashable) -> None:
         self.send_now(mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION, link)
 
 
@@ -483,7 +495,7 @@ _HANDLERS: dict[str, Callable[[Autopilot, Message, Hashable], None]] = {
     "RC_CHANNELS_OVERRIDE": Autopilot._override,
     "MANUAL_CONTROL": Autopilot._override,
     "HEARTBEAT": Autopilot._heartbeat,
-    "AUTOPILOT_VERSION_REQUEST": Autopilot._tell_version,
+    "AUTOPILOT_VERSION_REQUEST": Autopilot._report_version,
     "TIMESYNC": Autopilot._timesync,
     "PING": Autopilot._ping,
     "REQUEST_DATA_STREAM": Autopilot._data_stream,

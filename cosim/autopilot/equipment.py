@@ -57,24 +57,12 @@ class Equipment:
         place = a.pilot.ground.place(v.x, v.y, v.z)
         self.pictures += 1
         self._last = (v.x, v.y, v.z)
-        a.broadcast(
-            mavlink.MAVLink_camera_feedback_message(
-                round((a.epoch + a.now) * 1e6),
-                0,
-                0,
-                self.pictures & 0xFFFF,
-                round(place.latitude * 1e7),
-                round(place.longitude * 1e7),
-                place.altitude,
-                v.z - a.pilot.home[2],
-                math.degrees(v.roll),
-                math.degrees(v.pitch),
-                math.degrees(v.heading) % 360.0,
-                0.0,
-                0,
-                self.pictures & 0xFFFF,
-            )
-        )
+        taken = mavlink.MAVLink_camera_feedback_message(
+            round((a.epoch + a.now) * 1e6), 0, 0, self.pictures & 0xFFFF, round(place.latitude * 1e7),
+            round(place.longitude * 1e7), place.altitude, v.z - a.pilot.home[2], math.degrees(v.roll),
+            math.degrees(v.pitch), math.degrees(v.heading) % 360.0, 0.0, 0, self.pictures & 0xFFFF,
+        )  # fmt: skip
+        a.broadcast(taken)
 
     def shoot_every(self, period: float, count: float) -> None:
         """Take `count` pictures, `period` s apart, the first one now; 0 ends a series."""

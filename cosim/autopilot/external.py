@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from cosim.autopilot.dialect import Message, mavlink
+from cosim.autopilot.dialect import FrameWriter, Message, mavlink, numbers
 from cosim.autopilot.geodesy import Place
 from cosim.autopilot.table import Address
 from cosim.contract.errors import SetupError
@@ -19,7 +19,7 @@ _PERIOD = 1.0  # s between our heartbeats, so that the other side goes on sendin
 
 
 @dataclass(slots=True)
-class Reading:
+class VehicleReading:
     """The last values heard of one vehicle. NaN and -1: not reported yet."""
 
     sysid: int
@@ -43,14 +43,14 @@ class Reading:
         return wall - self.beat > LOST
 
 
-def _heartbeat(r: Reading, m: Message, wall: float) -> None:
+def _heartbeat(r: VehicleReading, m: Message, wall: float) -> None:
     if m.autopilot == mavlink.MAV_AUTOPILOT_INVALID:
         return  # a ground station or a gimbal
     r.beat, r.autopilot, r.kind, r.custom_mode = wall, m.autopilot, m.type, m.custom_mode
     r.armed = bool(m.base_mode & mavlink.MAV_MODE_FLAG_SAFETY_ARMED)
 
 
-def _position(r: Reading, m: Message, _: float) -> None:
+def _position(r: VehicleReading, m: Message, _: float) -> None:
     if m.lat == 0 and m.lon == 0:
         return  # what autopilots send before they know
     r.place = Place(m.lat / 1e7, m.lon / 1e7, m.alt / 1e3)
@@ -58,17 +58,17 @@ def _position(r: Reading, m: Message, _: float) -> None:
     r.velocity = (m.vy / 100.0, m.vx / 100.0, -m.vz / 100.0)
 
 
-def _attitude(r: Reading, m: Message, _: float) -> None:
+def _attitude(r: VehicleReading, m: Message, _: float) -> None:
     r.attitude = (m.roll, m.pitch, m.yaw)
 
 
-def _status(r: Reading, m: Message, _: float) -> None:
+def _status(r: VehicleReading, m: Message, _: float) -> None:
     r.voltage = m.voltage_battery / 1e3 if m.voltage_battery != 65535 else math.nan
     r.current = m.current_battery / 100.0 if m.current_battery >= 0 else math.nan
     r.charge = m.battery_remaining / 100.0 if m.battery_remaining >= 0 else math.nan
 
 
-_TAKERS: dict[str, Callable[[Reading, Message, float], None]] = {
+_TAKERS: dict[str, Callable[[VehicleReading, Message, float], None]] = {
     "HEARTBEAT": _heartbeat,
     "GLOBAL_POSITION_INT": _position,
     "ATTITUDE": _attitude,
@@ -83,11 +83,11 @@ class External:
         """One of the two; `patience`: s to wait for the TCP server."""
         if (udp is None) == (tcp is None):
             raise ValueError("an external vehicle is reached by UDP or by TCP: give one of the two")
-        self.vehicles: dict[int, Reading] = {}
+        self.vehicles: dict[int, VehicleReading] = {}
         self._tcp = tcp is not None
         self._decoders: dict[object, Message] = {}
         self._peers: set[tuple[str, int]] = set()
-        self._encoder = mavlink.MAVLink(None, srcSystem=255, srcComponent=mavlink.MAV_COMP_ID_MISSIONPLANNER)
+        self._encoder = FrameWriter(255, mavlink.MAV_COMP_ID_MISSIONPLANNER)
         self._beat = -math.inf
         made: socket.socket | None = None
         try:
@@ -143,20 +143,23 @@ class External:
                 continue
             reading = self.vehicles.get(message.get_srcSystem())
             if reading is None:
-                reading = self.vehicles[message.get_srcSystem()] = Reading(message.get_srcSystem(), wall)
+                reading = self.vehicles[message.get_srcSystem()] = VehicleReading(message.get_srcSystem(), wall)
                 self._ask(reading.sysid)
             reading.heard = wall
             taker(reading, message, wall)
 
     def _ask(self, sysid: int) -> None:
         """A new vehicle: ask for what we read, 10 times a second."""
-        for number in (33, 30, 1):  # GLOBAL_POSITION_INT, ATTITUDE, SYS_STATUS
-            period = 1e5 if number != 1 else 1e6  # us
-            self._send(mavlink.MAVLink_command_long_message(sysid, 1, 511, 0, number, period, 0, 0, 0, 0, 0))
+        status = mavlink.MAVLINK_MSG_ID_SYS_STATUS
+        for number in (*numbers("GLOBAL_POSITION_INT ATTITUDE"), status):
+            period = 1e5 if number != status else 1e6  # us
+            ask = mavlink.MAV_CMD_SET_MESSAGE_INTERVAL
+            self._send(mavlink.MAVLink_command_long_message(sysid, 1, ask, 0, number, period, 0, 0, 0, 0, 0))
 
     def _send(self, message: Message) -> None:
-        data = message.pack(self._encoder)
-        self._encoder.seq = (self._encoder.seq + 1) % 256
+        data = self._encoder.frame(message)
+        if not data:
+            return
         with suppress(OSError):  # as on the air
             if self._tcp:
                 self._socket.send(data)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from cosim.autopilot.flight import Item, finite
+from cosim.autopilot.flight import MissionItem, finite
+from cosim.autopilot.geodesy import Place
 from cosim.autopilot.parameters import Parameters
+from cosim.physics.vehicles.motion import approach
 
 if TYPE_CHECKING:
     from cosim.autopilot.pilot import Pilot
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
 RETURN_POINT, POLYGON_IN, POLYGON_OUT, CIRCLE_IN, CIRCLE_OUT = 5000, 5001, 5002, 5003, 5004  # MAV_CMD_NAV_FENCE_*
 NONE, MAX_ALT, BOUNDARY = 0, 2, 3  # FENCE_BREACH
 Point = tuple[float, float]  # deg, deg
+Velocity = tuple[float, float, float]
 
 
 def inside(point: Point, polygon: list[Point]) -> bool:
@@ -36,7 +40,7 @@ class Fence:
         self._polygons: list[tuple[bool, list[Point]]] = []  # whether to stay in, corners
         self._circles: list[tuple[bool, Point, float]] = []  # whether to stay in, centre, radius in m
 
-    def load(self, items: list[Item]) -> str | None:
+    def load(self, items: list[MissionItem]) -> str | None:
         """Take uploaded items; the reason if they are no fence."""
         polygons: list[tuple[bool, list[Point]]] = []
         circles: list[tuple[bool, Point, float]] = []
@@ -95,6 +99,44 @@ class Fence:
             if (math.hypot(x - v.x, y - v.y) <= size) != keep:
                 return BOUNDARY
         return NONE
+
+    def slow(self, pilot: Pilot, velocity: Velocity) -> Velocity:
+        """`velocity` (m/s, local) without what it has towards the fence beyond the speed at which it can still brake.
+
+        ArduCopter's AC_Avoid: the square-root law up to FENCE_MARGIN before each part of the fence.
+        """
+        p, v, (vx, vy, vz) = pilot.parameters, pilot.look(), velocity
+        if pilot.persona.px4 or pilot.persona.frame == "rover" or not self.on(p, False):
+            return velocity
+        frame, margin, kinds = pilot.fleet.frames[pilot.row], p.get("FENCE_MARGIN", 2.0), int(p["FENCE_TYPE"])
+        top = p.get("FENCE_ALT_MAX") * (kinds & 1)
+        if top > 0.0:
+            left = max(top - margin - (v.z - pilot.home[2]), 0.0)
+            vz = min(vz, approach(left, 1.0, float(frame["climb_accel"]), math.inf))
+        for away, east, north in self._walls(pilot, v, kinds):
+            fast = approach(max(away - margin, 0.0), float(frame["gain"]), float(frame["accel"]), math.inf)
+            over = max(vx * east + vy * north - fast, 0.0)
+            vx, vy = vx - over * east, vy - over * north
+        return vx, vy, vz
+
+    def _walls(self, pilot: Pilot, v: Any, kinds: int) -> Iterator[tuple[float, float, float]]:  # noqa: ANN401
+        """Each boundary's distance (m) and the direction to it (east, north)."""
+        rings = [(True, pilot.home[:2], pilot.parameters["FENCE_RADIUS"])] if kinds & 2 else []
+        local = pilot.ground.local
+        if kinds & 4:
+            rings += [(keep, local(Place(*at, 0.0))[:2], size) for keep, at, size in self._circles]
+        for keep, (x, y), size in rings:
+            far = max(math.hypot(x - v.x, y - v.y), 1e-9)
+            sign = -1.0 if keep else 1.0
+            yield sign * (far - size), sign * (x - v.x) / far, sign * (y - v.y) / far
+        for _, corners in self._polygons if kinds & 4 else ():
+            points = [local(Place(*corner, 0.0))[:2] for corner in corners]
+            for (ax, ay), (bx, by) in zip(points, points[1:] + points[:1], strict=True):
+                square = max((bx - ax) ** 2 + (by - ay) ** 2, 1e-9)
+                along = min(max(((v.x - ax) * (bx - ax) + (v.y - ay) * (by - ay)) / square, 0.0), 1.0)
+                x, y = ax + along * (bx - ax) - v.x, ay + along * (by - ay) - v.y
+                far = max(math.hypot(x, y), 1e-9)
+                yield far, x / far, y / far
 
     def watch(self, pilot: Pilot) -> None:
         """Act on a breach once."""

@@ -63,7 +63,7 @@ def finite(value: float) -> float:
     return value if math.isfinite(value) else 0.0
 
 
-class Item(NamedTuple):
+class MissionItem(NamedTuple):
     """One item of a mission, a fence or a list of rally points, as MISSION_ITEM_INT has it."""
 
     frame: int
@@ -93,7 +93,7 @@ class _Leg:
     seq: int
     last: bool = True  # whether the item is reached with it
     heading: float = math.nan  # rad, to keep from here on
-    does: tuple[tuple[float, float, Item], ...] = ()  # s after it begins, m before its end (inf: any), command
+    does: tuple[tuple[float, float, MissionItem], ...] = ()  # s after it begins, m before its end (inf: any), command
 
 
 class Mission:
@@ -101,7 +101,7 @@ class Mission:
 
     def __init__(self, pilot: Pilot) -> None:
         self._pilot = pilot
-        self.items: list[Item] = []
+        self.items: list[MissionItem] = []
         self.current = 0  # the item it is on
         self.state = NO_MISSION
         self.reached: list[int] = []  # items reached and not announced yet
@@ -110,10 +110,10 @@ class Mission:
         self._jumps: dict[int, int] = {}
         self._speed = 0.0
         self._returns = False  # whether an item ordered it to return or land
-        self._due: list[tuple[float, float, Item]] = []  # s, m, command: of the present leg
-        self._last: list[tuple[float, float, Item]] = []  # behind the last leg
+        self._due: list[tuple[float, float, MissionItem]] = []  # s, m, command: of the present leg
+        self._last: list[tuple[float, float, MissionItem]] = []  # behind the last leg
 
-    def load(self, items: list[Item]) -> None:
+    def load(self, items: list[MissionItem]) -> None:
         """Replace the mission; one that is being flown goes on with the same number if it still can."""
         self.items = items
         flying, persona = self.state == ACTIVE, self._pilot.persona
@@ -291,7 +291,7 @@ class Mission:
     def _append(self, seq: int) -> None:
         """Plan the next waypoint at or after item `seq`, doing the commands before it."""
         heading, delay, near = math.nan, 0.0, math.inf
-        does: list[tuple[float, float, Item]] = []
+        does: list[tuple[float, float, MissionItem]] = []
         for _ in range(_MOST_STEPS):
             if seq >= len(self.items):
                 self._last = does
@@ -327,7 +327,9 @@ class Mission:
             seq = len(self.items)
         self._next = seq
 
-    def _navigate(self, seq: int, item: Item, heading: float, does: tuple[tuple[float, float, Item], ...]) -> None:
+    def _navigate(
+        self, seq: int, item: MissionItem, heading: float, does: tuple[tuple[float, float, MissionItem], ...]
+    ) -> None:
         pilot, command = self._pilot, _SAME.get(item.command, item.command)
         home = pilot.home_place().altitude
         before = self._legs[-1].waypoint if self._legs else Waypoint(pilot.view.x, pilot.view.y, pilot.view.z)
@@ -382,7 +384,7 @@ class Mission:
             x, y, z = (a * p + b * m + c * q + d * n for p, m, q, n in zip(start, leave, end, arrive, strict=True))
             self._legs.append(_Leg(Waypoint(x, y, z, speed=self._speed), seq, last=False))
 
-    def _stay(self, item: Item) -> float:
+    def _stay(self, item: MissionItem) -> float:
         """s to stay at a waypoint."""
         if item.command == LOITER:
             return math.inf

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LOST = 3.0  # s without news after which the target counts as lost (AP_Follow)
 
 
-class Follow:
+class FollowTarget:
     """Whom a vehicle follows, and from where."""
 
     def __init__(self, pilot: Pilot) -> None:

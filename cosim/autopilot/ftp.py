@@ -7,6 +7,7 @@ request is refused at once, so that no client waits for a time-out.
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -42,10 +43,15 @@ class Files:
         if opcode in (TERMINATE, RESET):
             self._content = self._burst = None
             return _pack(sequence, session, ACK, opcode, offset)
-        if opcode == OPEN:
-            self._content = self._read(data.split(b"\0")[0].decode("utf-8", "replace"))
-            if self._content is None:
+        if opcode in (OPEN, CRC):
+            content = self._read(data.split(b"\0")[0].decode("utf-8", "replace"))
+            if content is None:
                 return _pack(sequence, session, NAK, opcode, 0, bytes([_NOT_FOUND]))
+            if opcode == CRC:  # CRC-32 that begins with 0 and is not inverted, unlike zlib's
+                return _pack(
+                    sequence, 0, ACK, opcode, 0, struct.pack("<I", ~zlib.crc32(content, 0xFFFFFFFF) & 0xFFFFFFFF)
+                )
+            self._content = content
             return _pack(sequence, 0, ACK, opcode, 0, struct.pack("<I", len(self._content)))
         if opcode in (READ, BURST):
             if self._content is None:
@@ -58,7 +64,7 @@ class Files:
             self._burst = _Burst(sequence, session, size, offset)
             return None
         # a list of folders is asked for by some clients: there are none
-        code = _END if opcode == LIST and offset else _NOT_FOUND if opcode in (LIST, CRC) else _UNKNOWN
+        code = _END if opcode == LIST and offset else _NOT_FOUND if opcode == LIST else _UNKNOWN
         return _pack(sequence, session, NAK, opcode, offset, bytes([code]))
 
     def more(self) -> bytes | None:

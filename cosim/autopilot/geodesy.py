@@ -12,12 +12,21 @@ _SEMI_MINOR = SEMI_MAJOR * (1 - _F)
 _EP2 = _E2 / (1 - _E2)
 
 
+# m above the sea that vehicles can reach: from below the shore of the Dead Sea (-430 m) to the Karman line (FAI).
+LOWEST, HIGHEST = -500.0, 100e3
+
+
 class Place(NamedTuple):
     """A geodetic position."""
 
     latitude: float  # deg
     longitude: float  # deg
     altitude: float  # m; mean sea level and ellipsoid are taken as one
+
+    @property
+    def possible(self) -> bool:
+        """Whether a vehicle can be there."""
+        return abs(self.latitude) <= 90.0 and abs(self.longitude) <= 180.0 and LOWEST <= self.altitude <= HIGHEST
 
 
 def ecef(place: Place) -> tuple[float, float, float]:

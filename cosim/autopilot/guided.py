@@ -101,18 +101,18 @@ class Setpoints:
         pilot, mask = self._pilot, message.type_mask
         if pilot.persona.px4 and message.coordinate_frame in _BODY:
             mask |= _NO_POSITION
-        told = [part for part in (_NO_POSITION, _NO_VELOCITY, _NO_ACCELERATION) if not mask & part]
+        given = [part for part in (_NO_POSITION, _NO_VELOCITY, _NO_ACCELERATION) if not mask & part]
         said = _NO_POSITION | _NO_VELOCITY | _NO_ACCELERATION
         if pilot.persona.px4 and mask & said == said:
             return "neither position, velocity nor acceleration"
         pilot.setpoint()
         if pilot.persona.px4 and pilot.mode != "OFFBOARD":
             return "not in OFFBOARD"
-        if mask & _FORCE and _NO_ACCELERATION in told:
+        if mask & _FORCE and _NO_ACCELERATION in given:
             return self._invalid("forces are not emulated")
-        if not pilot.persona.px4 and told == [_NO_POSITION, _NO_ACCELERATION]:
+        if not pilot.persona.px4 and given == [_NO_POSITION, _NO_ACCELERATION]:
             return self._invalid("position and acceleration without velocity")
-        if pilot.persona.frame == "rover" and not pilot.persona.px4 and _NO_ACCELERATION in told:
+        if pilot.persona.frame == "rover" and not pilot.persona.px4 and _NO_ACCELERATION in given:
             return "an acceleration; set ACC_IGNORE"
         north, east = _turned(message.vx, message.vy, turn)
         velocity = (east, north, -message.vz)
@@ -137,7 +137,7 @@ class Setpoints:
     def _mixed(self, mask: int, point: Vector, velocity: Vector, yaw: float | None, rate: float | None) -> str | None:
         """A velocity on some axes and a position on the others: PX4 only, and flown to a height only."""
         if not self._pilot.persona.px4 or mask & 0x3F != 0x23:
-            return self._invalid("axes are told differently")
+            return self._invalid("axes are given differently")
         v = self._pilot.look()
         up = max(min(point[2] - v.z, 2.0), -1.5)
         return self._pilot.steer((velocity[0], velocity[1], up), yaw)

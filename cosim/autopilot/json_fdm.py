@@ -22,11 +22,14 @@ from numpy.typing import NDArray
 
 from cosim.autopilot.table import Address
 from cosim.contract.errors import SetupError
+from cosim.contract.records import Records
 from cosim.physics.vehicles import Copter, Rover
 from cosim.physics.vehicles.airframe import GRAVITY
 from cosim.physics.vehicles.driven import Driven
+from cosim.physics.vehicles.layout import COPTER
 from cosim.physics.vehicles.terrain import Terrain
 
+Airframe = Copter | Rover | Records
 _MAGIC = {18458: 16, 29569: 32}
 _HEAD = struct.Struct("<HHI")
 _LOW, _HIGH = 1100.0, 1900.0  # us; MOT_PWM_MIN and MOT_PWM_MAX of the parameters that go with it
@@ -58,15 +61,15 @@ def _numbers(digits: int, *values: float) -> str:
     return ",".join([f"{value:.{digits}f}" for value in values])
 
 
-class Body:
+class JsonBody:
     """The vehicle under one ArduPilot."""
 
     def __init__(
-        self, vehicle: Copter | Rover, heading: float = 0.0, charge: float = 1.0, terrain: Terrain | None = None
+        self, vehicle: Airframe, heading: float = 0.0, charge: float = 1.0, terrain: Terrain | None = None
     ) -> None:
         """`heading`: rad at start, as in ArduPilot's --home; `charge`: 0..1 of the battery's capacity, then."""
         self.driven = Driven(vehicle, heading=heading, terrain=terrain)
-        self._copter = isinstance(vehicle, Copter)
+        self._copter = bool(self.driven.frame["kind"] == COPTER)
         self._charge = charge
         self._outputs: NDArray[np.float64] = np.zeros(4)
         self._last = -1
@@ -150,23 +153,23 @@ class JsonPhysics:
 
     def __init__(
         self,
-        vehicle: Copter | Rover,
+        vehicle: Airframe,
         at: Address,
         heading: float = 0.0,
         peers: int = 8,
         charge: float = 1.0,
         terrain: Terrain | None = None,
     ) -> None:
-        """`vehicle`: a `Copter(dynamics="rigid")` or a `Rover`; at most `peers` ArduPilots; `charge`: 0..1.
+        """`vehicle`: a `Copter(dynamics="rigid")`, a `Rover`, or the AIRFRAME of one; at most `peers` ArduPilots.
 
-        `terrain`: seen from home.
+        `charge`: 0..1; `terrain`: seen from home.
         """
         self._vehicle, self._heading, self._peers, self._charge = vehicle, heading, peers, charge
         self._terrain = terrain
-        self.bodies: dict[tuple[str, int], Body] = {}
+        self.bodies: dict[tuple[str, int], JsonBody] = {}
         self._held: dict[tuple[str, int], bytes] = {}  # answers that wait for time to be granted
         self._granted = self._window = 0.0  # s, end and begin of the window
-        Body(vehicle, heading)  # a wrong vehicle is found here
+        JsonBody(vehicle, heading)  # a wrong vehicle is found here
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             self._socket.bind(at)
@@ -197,11 +200,11 @@ class JsonPhysics:
         return self._granted
 
     @property
-    def newest(self) -> Body | None:
+    def newest(self) -> JsonBody | None:
         """The vehicle of the ArduPilot that came last."""
         return next(reversed(self.bodies.values()), None)
 
-    def _may(self, body: Body) -> bool:
+    def _may(self, body: JsonBody) -> bool:
         """Whether its present time is granted."""
         return body.offset + body.now <= self._granted + 1e-9
 
@@ -229,7 +232,7 @@ class JsonPhysics:
                 oldest = next(iter(self.bodies))
                 del self.bodies[oldest]
                 self._held.pop(oldest, None)
-            body = self.bodies[peer] = Body(self._vehicle, self._heading, self._charge, self._terrain)
+            body = self.bodies[peer] = JsonBody(self._vehicle, self._heading, self._charge, self._terrain)
             body.offset = self._window
         restarts = body.restarts
         body.take(servos)

@@ -34,7 +34,7 @@ _STILL, _NEAR, _REST = 0.15, 0.5, 0.5  # m/s, m above its place, s: it has lande
 _SIDE = math.sqrt(0.5)
 
 
-class Told(NamedTuple):
+class JsonAnswer(NamedTuple):
     """One answer, in axes east, north, up and forward, left, up."""
 
     time: float  # s
@@ -45,7 +45,7 @@ class Told(NamedTuple):
     force: tuple[float, float, float]  # m/s^2, of the accelerometer
 
 
-def parse(line: bytes) -> Told | None:
+def parse(line: bytes) -> JsonAnswer | None:
     """A line of state, or None if it is none."""
     try:
         found: dict[str, Any] = json.loads(line)
@@ -67,7 +67,7 @@ def parse(line: bytes) -> Told | None:
     if not all(map(math.isfinite, numbers)) or size < 1e-3:
         return None
     w, x, y, z = (value / size for value in turned)
-    return Told(
+    return JsonAnswer(
         time, (east, north, -down), (v_east, v_north, -v_down), (w, x, y, z), (p, -q, -r), (forward, -right, -below)
     )
 
@@ -109,8 +109,8 @@ class JsonPilot:
         self._socket.setblocking(False)
         self._home = tuple(float(fleet.state[f"home_{axis}"][row]) for axis in "xyz")
         self._number = 0
-        self._last: Told | None = None
-        self._first: Told | None = None
+        self._last: JsonAnswer | None = None
+        self._first: JsonAnswer | None = None
         self._offset = 0.0  # s, our time at which its clock began
         self._still = 0.0  # s
         self.wind = [0.0, 0.0]  # m/s east and north, as it seems
@@ -122,10 +122,10 @@ class JsonPilot:
         if self._number == 0:
             self._number = 1
         self._send([_OFF] * 4)
-        told = self._receive(_AGAIN)
-        if told is not None:
-            self._show(told)
-        return told is not None
+        reply = self._receive(_AGAIN)
+        if reply is not None:
+            self._show(reply)
+        return reply is not None
 
     def begin(self, now: float) -> None:
         """Its time goes on at `now` s, after it was away or before it has flown."""
@@ -136,31 +136,31 @@ class JsonPilot:
     def fly(self, until: float, patience: float) -> bool:
         """Fly up to `until` s; False when no answer comes for `patience` s of wall time."""
         while self.now < until - 1e-9:
-            told = self._exchange(patience)
-            if told is None:
+            reply = self._exchange(patience)
+            if reply is None:
                 self._fleet.frames["rigid"][self._row] = RIGID
                 return False
             before = self._last
-            if before is not None and told.time < before.time - 1e-9:  # started again
-                self._first, self._offset = None, self.now - told.time
-            self._show(told)
-            self.now = self._offset + told.time
+            if before is not None and reply.time < before.time - 1e-9:  # started again
+                self._first, self._offset = None, self.now - reply.time
+            self._show(reply)
+            self.now = self._offset + reply.time
         return True
 
     def close(self) -> None:
         """Send no more; may be called twice."""
         self._socket.close()
 
-    def _exchange(self, patience: float) -> Told | None:
+    def _exchange(self, patience: float) -> JsonAnswer | None:
         """Decide, order, and wait for what comes of it; the same packet again where none comes."""
         pulses = self._decide()
         self._number += 1
         waited = 0.0
         while waited < patience:
             self._send(pulses)
-            told = self._receive(_AGAIN)
-            if told is not None and (self._last is None or told.time != self._last.time):
-                return told
+            reply = self._receive(_AGAIN)
+            if reply is not None and (self._last is None or reply.time != self._last.time):
+                return reply
             waited += _AGAIN
         return None
 
@@ -179,39 +179,39 @@ class JsonPilot:
         most = self.strength * frame["thrust_ratio"] * frame["mass"] * GRAVITY / 4.0
         return [pulse(float(s[name]) / most, self._expo) for name in ("t0", "t1", "t2", "t3")]
 
-    def _show(self, told: Told) -> None:
+    def _show(self, reply: JsonAnswer) -> None:
         """Write the vehicle's row, and learn from the accelerometer."""
         fleet, row = self._fleet, self._row
         s = fleet.state[row]
         if self._first is None:
-            self._first = told
-        dt = 0.0 if self._last is None else min(max(told.time - self._last.time, 0.0), 0.1)
-        for axis, value, first, home in zip("xyz", told.place, self._first.place, self._home, strict=True):
+            self._first = reply
+        dt = 0.0 if self._last is None else min(max(reply.time - self._last.time, 0.0), 0.1)
+        for axis, value, first, home in zip("xyz", reply.place, self._first.place, self._home, strict=True):
             s[axis] = home + value - first
-        for name, value in zip(("vx", "vy", "vz"), told.velocity, strict=True):
+        for name, value in zip(("vx", "vy", "vz"), reply.velocity, strict=True):
             s[name] = value
-        for name, value in zip(("qw", "qx", "qy", "qz"), told.quaternion, strict=True):
+        for name, value in zip(("qw", "qx", "qy", "qz"), reply.quaternion, strict=True):
             s[name] = value
-        for name, value in zip("pqr", told.rates, strict=True):
+        for name, value in zip("pqr", reply.rates, strict=True):
             s[name] = value
         fleet.show(row)
         if s["armed"] != 0 and s["landed"] == 0 and dt > 0.0:
-            self._learn(told, dt)
+            self._learn(reply, dt)
             self._land(dt)
         else:
             self._still = 0.0
-        self._last = told
+        self._last = reply
 
-    def _learn(self, told: Told, dt: float) -> None:
+    def _learn(self, reply: JsonAnswer, dt: float) -> None:
         """How strong the motors are, and what the air does."""
         fleet, row = self._fleet, self._row
         frame, s = fleet.frames[row], fleet.state[row]
         ordered = float(s["t0"] + s["t1"] + s["t2"] + s["t3"]) / float(frame["mass"])
-        forward, left, up = told.force
+        forward, left, up = reply.force
         if ordered > 0.3 * GRAVITY and up > 0.3 * GRAVITY:
             part = 1.0 - math.exp(-dt / _LEARN)
             self.strength = min(max(self.strength * (1.0 + part * (up / ordered - 1.0)), 0.2), 5.0)
-        w, x, y, z = told.quaternion
+        w, x, y, z = reply.quaternion
         across = (
             (1 - 2 * (y * y + z * z)) * forward + 2 * (x * y - w * z) * left,
             2 * (x * y + w * z) * forward + (1 - 2 * (x * x + z * z)) * left,
@@ -244,7 +244,7 @@ class JsonPilot:
         except OSError:  # nothing listens there: as if the packet was lost
             return
 
-    def _receive(self, wait: float) -> Told | None:
+    def _receive(self, wait: float) -> JsonAnswer | None:
         """The newest answer that comes within `wait` s of wall time."""
         self._socket.settimeout(wait)
         found = None

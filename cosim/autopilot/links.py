@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import ExitStack, suppress
+from time import monotonic
 
 from cosim.autopilot.core import Autopilot
 from cosim.autopilot.table import Address
@@ -31,6 +32,7 @@ class Endpoint:
         self._fixed = {(socket.gethostbyname(peer.host), peer.port) for peer in udp}
         self._learned: dict[tuple[str, int], None] = {}
         self._clients: dict[socket.socket, bytearray] = {}  # what is still to be sent
+        self._heard: dict[socket.socket, float] = {}  # s, when a client last sent something; 0: never
         self.udp: socket.socket | None = None
         self.tcp: socket.socket | None = None
         self._watch: Callable[[socket.socket, Callable[[], None]], None] = lambda *_: None
@@ -103,10 +105,10 @@ class Endpoint:
         assert self.tcp is not None
         with suppress(BlockingIOError, ConnectionError):
             client, _ = self.tcp.accept()
-            if len(self._clients) >= _CLIENTS:
-                client.close()
-                return
+            if len(self._clients) >= _CLIENTS:  # stations send a heartbeat each second, idle guests nothing
+                self._drop(min(self._clients, key=lambda one: self._heard[one]))
             client.setblocking(False)
+            self._heard[client] = 0.0
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._clients[client] = bytearray()
             self._watch(client, lambda: self.read_tcp(client))
@@ -121,6 +123,7 @@ class Endpoint:
         except OSError:
             data = b""
         if data:
+            self._heard[client] = monotonic()
             self.autopilot.receive(data, client)
         else:
             self._drop(client)
@@ -166,6 +169,7 @@ class Endpoint:
     def _drop(self, client: socket.socket) -> None:
         self.autopilot.disconnect(client)
         self._clients.pop(client, None)
+        self._heard.pop(client, None)
         self._unwatch(client)
         client.close()
 
@@ -180,7 +184,7 @@ class Endpoint:
         self.udp = self.tcp = None
 
 
-class Endpoints:
+class LinkEndpoints:
     """The sockets of many vehicles, watched together."""
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:

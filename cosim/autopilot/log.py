@@ -16,7 +16,7 @@ from cosim.contract.errors import Problem, ScenarioError
 from cosim.physics.vehicles import VehicleFleet
 
 
-class Log:
+class FlightLogWriter:
     """Writes a log; give `tap` to the autopilots."""
 
     def __init__(self, path: Path, head: Mapping[str, Any]) -> None:
@@ -30,7 +30,7 @@ class Log:
         """Write a message that vehicle `sysid` acts on at `now` s."""
         self._write({"t": now, "sysid": sysid, "frame": frame.hex()})
 
-    def __enter__(self) -> Log:
+    def __enter__(self) -> FlightLogWriter:
         return self
 
     def __exit__(

@@ -112,13 +112,13 @@ class MavlinkPilot:
         """Send what the orders in the row ask for; `driven`: state of the physics, whose battery may be changed."""
         s = self._state
         self._see_battery(s, driven)
-        told = int(s["mode"]), int(s["armed"])
+        reported = int(s["mode"]), int(s["armed"])
         if not self._active:
-            if told == self._shown or not s["armed"]:
+            if reported == self._shown or not s["armed"]:
                 return
             self._begin(now)
         if self._kept is not None:
-            if told != self._shown:
+            if reported != self._shown:
                 self._kept = s.copy()
         elif self._side.mode is None:
             self._overdue(now, "its MAVLink does not answer")
@@ -150,7 +150,7 @@ class MavlinkPilot:
             elif before and not self.armed:
                 if self._flown:
                     if s["mode"] not in (RETURN, LAND):
-                        self._tell(
+                        self._report(
                             now, TAKEN_OVER, "is disarmed, which the run has not asked for; its orders are dropped"
                         )
                     self._end()
@@ -216,7 +216,7 @@ class MavlinkPilot:
             return
         side, reason = self._side, self._side.said or "it gives no reason"
         if side.place is None:
-            reason = f"it does not tell where it is{side.said and ', ' + side.said}"
+            reason = f"it does not report its position{side.said and ', ' + side.said}"
         elif (far := self._off(side.place)) > _FAR:
             reason = f"it takes itself for {far:,.0f} m away; start it with the --home that the run has printed"
         elif side.mode != self._guided:
@@ -235,7 +235,7 @@ class MavlinkPilot:
         if now - self._since < self._limit or self._flown:
             return
         what = "does not take off" if self.armed else "could not be armed"
-        self._tell(now, REFUSED, f"{what} for {self._limit:g} s: {reason}; its orders are dropped")
+        self._report(now, REFUSED, f"{what} for {self._limit:g} s: {reason}; its orders are dropped")
         if self.armed:
             self._command(now, _ARM, 0.0)
         self._end()
@@ -415,7 +415,7 @@ class MavlinkPilot:
         if self._kept is not None:
             if number == self._guided:
                 self._give_back()
-                self._tell(now, GIVEN_BACK, "is in GUIDED again and goes on with its orders")
+                self._report(now, GIVEN_BACK, "is in GUIDED again and goes on with its orders")
             return
         if number == self._guided or now - self._asked.get(number, -math.inf) <= _FRESH:
             return
@@ -426,7 +426,7 @@ class MavlinkPilot:
             (self._fleet.land if name == "LAND" else self._fleet.go_home)([self._row])
             return
         self._kept = s.copy()
-        self._tell(now, TAKEN_OVER, f"is in {name}, which the run has not asked for; its orders wait for GUIDED")
+        self._report(now, TAKEN_OVER, f"is in {name}, which the run has not asked for; its orders wait for GUIDED")
 
     def _see_battery(self, s: Any, driven: Any) -> None:  # noqa: ANN401
         """A battery that was changed, or a fail-safe that was cleared, on the ground."""
@@ -436,5 +436,5 @@ class MavlinkPilot:
         if s["failsafe"] == NONE:
             self._failsafe = int(NONE)
 
-    def _tell(self, now: float, event: str, text: str) -> None:
+    def _report(self, now: float, event: str, text: str) -> None:
         self._events.append((now, event, text))

@@ -11,8 +11,9 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cosim.autopilot.dialect import Message, mavlink
-from cosim.autopilot.flight import ACTIVE, COPTERS, FLOWN, JUMP, NAV_DELAY, NAVIGATION, TERRAIN, Item
+from cosim.autopilot.dialect import Message, mavlink, numbers
+from cosim.autopilot.flight import ACTIVE, COPTERS, FLOWN, JUMP, NAV_DELAY, NAVIGATION, TERRAIN, MissionItem
+from cosim.autopilot.geodesy import HIGHEST
 
 if TYPE_CHECKING:
     from cosim.autopilot.core import Autopilot
@@ -22,14 +23,24 @@ RALLY_POINT = 5100
 _ACCEPTED, _ERROR, _BAD_FRAME, _UNSUPPORTED, _NO_SPACE, _INVALID, _BAD_SEQUENCE, _DENIED = 0, 1, 2, 3, 4, 5, 13, 14
 _BAD_1, _BAD_X, _BAD_Y, _BAD_Z = 6, 10, 11, 12
 _CANCELLED = 15
-_FRAMES = {0, 2, 3, 5, 6, 10, 11}  # global, of the mission (no place), relative, terrain
+_LEVELS = {*numbers("GLOBAL GLOBAL_INT GLOBAL_RELATIVE_ALT GLOBAL_RELATIVE_ALT_INT", "MAV_FRAME")}
+_FRAMES = {*_LEVELS, *TERRAIN, mavlink.MAV_FRAME_MISSION}  # of the mission: no place
 # What PX4 takes: items with a place in global frames, all others in MAV_FRAME_MISSION.
-_PX4_PLACED = {16, 17, 19, 21, 22, 31, 201}
-_PX4_PLAIN = {20, 93, 112, 114, 177, 178, 179, 189, 197, 201, 203, 206, 2000, 2001}
-_KIND_FRAMES = {FENCE: {0, 3, 5, 6}, RALLY: {0, 3, 5, 6, 10, 11}}
-_PLACED = NAVIGATION | {179, 195, 201, *range(5000, 5005), RALLY_POINT}  # commands with a latitude and longitude
+_PX4_PLACED = {*numbers(
+    "NAV_WAYPOINT NAV_LOITER_UNLIM NAV_LOITER_TIME NAV_LAND NAV_TAKEOFF NAV_LOITER_TO_ALT DO_SET_ROI", "MAV_CMD"
+)}  # fmt: skip
+_PX4_PLAIN = {*numbers(
+    "NAV_RETURN_TO_LAUNCH NAV_DELAY CONDITION_DELAY CONDITION_DISTANCE DO_JUMP DO_CHANGE_SPEED DO_SET_HOME "
+    "DO_LAND_START DO_SET_ROI_NONE DO_SET_ROI DO_DIGICAM_CONTROL DO_SET_CAM_TRIGG_DIST IMAGE_START_CAPTURE "
+    "IMAGE_STOP_CAPTURE", "MAV_CMD"
+)}  # fmt: skip
+_KIND_FRAMES = {FENCE: _LEVELS, RALLY: {*_LEVELS, *TERRAIN}}
+_PLACED = NAVIGATION | {  # commands with a latitude and longitude
+    *numbers("DO_SET_HOME DO_SET_ROI_LOCATION DO_SET_ROI", "MAV_CMD"), *range(5000, 5005), RALLY_POINT,
+}  # fmt: skip
 Handler = Callable[[Message, Hashable], None]
-_HIGH = {16, 17, 18, 19, 82}  # commands that need a height; with others clients put NaN there
+# commands that need a height; with others clients put NaN there
+_HIGH = {*numbers("NAV_WAYPOINT NAV_LOITER_UNLIM NAV_LOITER_TURNS NAV_LOITER_TIME NAV_SPLINE_WAYPOINT", "MAV_CMD")}
 MOST_ITEMS = 2000
 _ARDUPILOT_MOST = {MISSION: 724, FENCE: 70, RALLY: 50}  # items that a real one has room for
 _FENCE_COMMANDS = range(5000, 5005)
@@ -52,7 +63,7 @@ class _Upload:
     component: int
     asked: float  # s of wall time
     partial: bool = False
-    items: list[Item] = field(default_factory=list)
+    items: list[MissionItem] = field(default_factory=list)
     tries: int = 0
 
 
@@ -61,12 +72,12 @@ class Missions:
 
     def __init__(self, autopilot: Autopilot) -> None:
         self._autopilot = autopilot
-        self._fence: list[Item] = []
-        self._rally: list[Item] = []
+        self._fence: list[MissionItem] = []
+        self._rally: list[MissionItem] = []
         self._upload: _Upload | None = None
         self._stored: tuple[Hashable, int, int] | None = None  # link, kind and last item of what was stored last
 
-    def stored(self, kind: int) -> list[Item]:
+    def stored(self, kind: int) -> list[MissionItem]:
         """The items of one kind. ArduPilot has home in item 0 of missions."""
         if kind == MISSION:
             items = self._autopilot.pilot.mission.items
@@ -104,9 +115,11 @@ class Missions:
         else:
             self._ask(upload)
 
-    def _home(self) -> Item:
+    def _home(self) -> MissionItem:
         place = self._autopilot.pilot.home_place()
-        return Item(0, 16, 1, 0, 0, 0, 0, round(place.latitude * 1e7), round(place.longitude * 1e7), place.altitude)
+        return MissionItem(
+            0, 16, 1, 0, 0, 0, 0, round(place.latitude * 1e7), round(place.longitude * 1e7), place.altitude
+        )
 
     def _ack(self, link: Hashable, system: int, component: int, result: int, kind: int) -> None:
         self._autopilot.reply(link, mavlink.MAVLink_mission_ack_message(system, component, result, kind))
@@ -192,7 +205,7 @@ class Missions:
         self._stored = (link, upload.kind, upload.last)
         self._finish(upload, self._store(upload.kind, items))
 
-    def _mistake(self, item: Item, upload: _Upload) -> int:
+    def _mistake(self, item: MissionItem, upload: _Upload) -> int:
         """MAV_MISSION_RESULT of an item that will not be flown, 0 if it will."""
         persona = self._autopilot.pilot.persona
         if upload.kind == FENCE and item.command not in _FENCE_COMMANDS:
@@ -221,7 +234,7 @@ class Missions:
         self._upload = None
         self._ack(upload.link, upload.system, upload.component, result, upload.kind)
 
-    def _store(self, kind: int, items: list[Item]) -> int:
+    def _store(self, kind: int, items: list[MissionItem]) -> int:
         pilot = self._autopilot.pilot
         if kind == MISSION:
             pilot.mission.load(items)
@@ -325,19 +338,20 @@ class Missions:
         self._answer(message, link, _ACCEPTED if reason is None else _ERROR, MISSION)
 
 
-def _misplaced(item: Item) -> int:
+def _misplaced(item: MissionItem) -> int:
     """MAV_MISSION_RESULT of an item whose place cannot be, 0 if it can."""
     placed = item.command in _PLACED
     if placed and item.frame not in _FRAMES:
         return _BAD_FRAME
-    if math.isinf(item.z) or (math.isnan(item.z) and item.command in _HIGH):
+    high = placed and abs(item.z) > HIGHEST
+    if high or math.isinf(item.z) or (math.isnan(item.z) and item.command in _HIGH):
         return _BAD_Z
     if abs(item.x) >= (900_000_001 if placed else 2**31):
         return _BAD_X
     return _BAD_Y if abs(item.y) >= (1_800_000_001 if placed else 2**31) else 0
 
 
-def _px4_mistake(item: Item) -> int:
+def _px4_mistake(item: MissionItem) -> int:
     """MAV_MISSION_RESULT of an item whose command and frame PX4 does not take together, 0 if it does."""
     if item.frame == mavlink.MAV_FRAME_MISSION:
         known = _PX4_PLAIN
@@ -351,11 +365,11 @@ def _px4_mistake(item: Item) -> int:
     return _BAD_1 if region and item.param1 not in (mavlink.MAV_ROI_NONE, mavlink.MAV_ROI_LOCATION) else 0
 
 
-def _read(message: Message) -> Item:
+def _read(message: Message) -> MissionItem:
     """An item of either message; degrees become 1e-7 deg."""
     x, y = message.x, message.y
     if message.get_type() == "MISSION_ITEM":
         scale = 1e7 if message.command in _PLACED or message.current in (2, 3) else 1.0
         x, y = (round(scale * part) if math.isfinite(part) else 0 for part in (x, y))
     params = (message.param1, message.param2, message.param3, message.param4)
-    return Item(message.frame, message.command, message.autocontinue, *params, x, y, message.z)
+    return MissionItem(message.frame, message.command, message.autocontinue, *params, x, y, message.z)

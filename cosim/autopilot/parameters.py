@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 import struct
@@ -12,6 +11,7 @@ from itertools import product
 from pathlib import Path
 
 from cosim.autopilot.personas import Persona
+from cosim.contract.delimited import content, sheet
 
 # MAV_PARAM_TYPE, and the type in ArduPilot's packed parameter file (AP_Filesystem_Param)
 WIRE = {"int8": 2, "int16": 4, "int32": 6, "float": 9}
@@ -20,7 +20,7 @@ LIMITS = {"int8": 2**7, "int16": 2**15, "int32": 2**31}
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class PilotParameter:
     """One line of a table."""
 
     name: str
@@ -34,23 +34,24 @@ class Parameter:
 
 
 @cache
-def table(persona: Persona) -> dict[str, Parameter]:
+def table(persona: Persona) -> dict[str, PilotParameter]:
     """The parameters of a persona by name, sorted."""
-    found: dict[str, Parameter] = {}
-    with (Path(__file__).parent / f"{persona.table}.csv").open(encoding="utf-8", newline="") as file:
-        for line in csv.DictReader(file):
-            if line["frame"] in ("", persona.frame):
-                for name in _family(line["name"]):
-                    found[name] = Parameter(
-                        name,
-                        line["type"],
-                        _single(float(line["default"])) if line["type"] == "float" else float(line["default"]),
-                        line["unit"],
-                        float(line["low"]),
-                        float(line["high"]),
-                        line["used"] == "yes",
-                        line["meaning"],
-                    )
+    found: dict[str, PilotParameter] = {}
+    given = sheet(content(Path(__file__).parent / f"{persona.table}.csv"))
+    for cells in given.rows:
+        line = dict(zip(given.names, cells, strict=True))
+        if line["frame"] in ("", persona.frame):
+            for name in _family(line["name"]):
+                found[name] = PilotParameter(
+                    name,
+                    line["type"],
+                    _single(float(line["default"])) if line["type"] == "float" else float(line["default"]),
+                    line["unit"],
+                    float(line["low"]),
+                    float(line["high"]),
+                    line["used"] == "yes",
+                    line["meaning"],
+                )
     return dict(sorted(found.items()))
 
 

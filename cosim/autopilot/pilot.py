@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosim.autopilot.fence import Fence
-from cosim.autopilot.flight import Item, Mission
-from cosim.autopilot.geodesy import Ground, Place
+from cosim.autopilot.flight import Mission, MissionItem
+from cosim.autopilot.geodesy import HIGHEST, Ground, Place
 from cosim.autopilot.parameters import Parameters
 from cosim.autopilot.personas import Behaviour, Persona
 from cosim.autopilot.tuning import show_vehicle, tune_vehicle
@@ -50,7 +50,7 @@ class _Swing:
     turn: float  # rad
     rate: float  # rad/s
     since: float  # s
-    told: float = math.nan  # rad, the heading that was asked for last; NaN: none yet
+    commanded: float = math.nan  # rad, the heading that was asked for last; NaN: none yet
 
 
 class Pilot:
@@ -73,7 +73,7 @@ class Pilot:
         self._seen = (self.view.armed, self.view.failsafe)  # by the last `update`
         self.home = (self.view.x, self.view.y, self.view.z)  # m, local
         self.said: list[tuple[int, str]] = []  # MAV_SEVERITY, text
-        self.perform: Callable[[Item], None] = lambda _: None  # carries out a command of a mission
+        self.perform: Callable[[MissionItem], None] = lambda _: None  # carries out a command of a mission
         self.mission = Mission(self)
         self.fence = Fence()
         self.rally: list[Place] = []
@@ -81,6 +81,7 @@ class Pilot:
         self._rise = math.nan  # m above home, PX4's take-off ordered before arming
         self._setpoint = -math.inf  # s, when OFFBOARD last got a setpoint
         self.safe = False  # whether the safety switch keeps the motors off
+        self._steered = (0.0, 0.0, 0.0)  # m/s, the velocity that was asked for last
         self._paused: tuple[float, float, float] | None = None  # m, where it goes on to in a guided mode
         self._station = -math.inf  # s, when the ground station was last heard
         self._lost_station = False
@@ -230,6 +231,8 @@ class Pilot:
         """
         far = 1.0 if math.isnan(radius) else max(1.0, min(abs(radius), 1000.0))
         fast = 1.0 if math.isnan(speed) else min(abs(speed), 10.0, math.sqrt(2.0 * far))
+        if not self.ground.place(*centre).possible:
+            return "beyond air and ground"
         if not self.fleet.circle([self.row], [centre], far, math.copysign(fast, radius))[0]:
             return "not flying"
         self.mode, self._nose_in, self.changed = self.persona.doing("circle"), nose_in, True
@@ -247,6 +250,8 @@ class Pilot:
             return "cannot fly"
         if not (math.isfinite(height) and height > 0.0):
             return "height must be above 0"
+        if height + self.home_place().altitude > HIGHEST:
+            return "beyond the air"
         if self.persona.px4:
             self.mode, self.changed = "TAKEOFF", True
             self._rise = math.nan if v.armed else height
@@ -273,6 +278,8 @@ class Pilot:
             return "not in guided mode"
         if not all(math.isfinite(part) for part in (*point, *(velocity or ()))):
             return "not a position"
+        if not self.ground.place(*point).possible:
+            return "beyond air and ground"
         if not self.persona.px4 and self.fence.on(self.parameters, False) and self.fence.forbids(self, point):
             return "target is outside the fence"
         if self.fleet.obstacles is not None and self.fleet.obstacles.hit(point, point):
@@ -288,7 +295,8 @@ class Pilot:
             return "not in guided mode"
         if not all(math.isfinite(part) for part in velocity):
             return "not a velocity"
-        if not self.fleet.steer([self.row], [velocity], self._valid)[0]:
+        self._steered = velocity
+        if not self.fleet.steer([self.row], [self.fence.slow(self, velocity)], self._valid)[0]:
             return "not flying" if self.persona.frame == "copter" else "not armed"
         if heading is not None:
             self.fleet.face([self.row], heading)
@@ -376,12 +384,12 @@ class Pilot:
         swing = self._swing
         if swing is None:
             return
-        if not math.isnan(swing.told) and v.target_heading != swing.told:
+        if not math.isnan(swing.commanded) and v.target_heading != swing.commanded:
             self._swing = None  # another order has come
             return
         gone = min(swing.rate * (self.fleet.now - swing.since), abs(swing.turn))
-        swing.told = swing.heading + math.copysign(gone, swing.turn)
-        self.fleet.face([self.row], swing.told)
+        swing.commanded = swing.heading + math.copysign(gone, swing.turn)
+        self.fleet.face([self.row], swing.commanded)
         if gone >= abs(swing.turn):
             self._swing = None
 
@@ -438,7 +446,7 @@ class Pilot:
             if not v.armed:
                 self.say(CRITICAL if v.crashed else INFO, "Crash: Disarming" if v.crashed else "Disarming motors")
         if v.failsafe != failsafe:
-            self._tell_failsafe(v)
+            self._report_failsafe(v)
         if not v.armed:
             self.mission.end()
             if armed and self.persona.px4 and self.behaviour in ("take-off", "mission", "return", "land"):
@@ -461,9 +469,12 @@ class Pilot:
         self._watch_battery(v)
         self._watch_station(v)
         if self.fence.on(self.parameters, self.persona.px4):
+            if v.mode == layout.VELOCITY and self.behaviour == "guided":
+                for axis, speed in zip("xyz", self.fence.slow(self, self._steered), strict=True):
+                    self.fleet.state[f"target_v{axis}"][self.row] = speed
             self.fence.watch(self)
 
-    def _tell_failsafe(self, v: Any) -> None:  # noqa: ANN401
+    def _report_failsafe(self, v: Any) -> None:  # noqa: ANN401
         used = (float(self.fleet.frames["capacity"][self.row]) - v.charge) / 3.6
         if v.failsafe in (layout.LOW, layout.CRITICAL):
             low = v.failsafe == layout.LOW

@@ -14,8 +14,9 @@ from types import FrameType
 
 from cosim.autopilot.aeroloop import Positions
 from cosim.autopilot.core import Autopilot
-from cosim.autopilot.links import Endpoint, Endpoints
-from cosim.autopilot.log import Log, read, replay
+from cosim.autopilot.geodesy import Place
+from cosim.autopilot.links import Endpoint, LinkEndpoints
+from cosim.autopilot.log import FlightLogWriter, read, replay
 from cosim.autopilot.serve import serve
 from cosim.autopilot.table import Address, VehicleSlot, address, plan, render
 from cosim.contract.errors import Problem, ScenarioError
@@ -31,8 +32,14 @@ def _home(text: str) -> tuple[float, float, float]:
         raise ScenarioError(
             Problem(f"'{text}' is not a place", "--home", hint="write latitude,longitude,altitude in deg, deg, m")
         ) from None
-    if not (abs(latitude) <= 90.0 and abs(longitude) <= 180.0):
-        raise ScenarioError(Problem(f"'{text}' is not on Earth", "--home", hint="latitude comes first"))
+    if not Place(latitude, longitude, altitude).possible:
+        raise ScenarioError(
+            Problem(
+                f"'{text}' is not where a vehicle can be",
+                "--home",
+                hint="latitude comes first; altitude is -500 to 100,000 m",
+            )
+        )
     return latitude, longitude, altitude
 
 
@@ -90,7 +97,7 @@ def fly(options: argparse.Namespace) -> int:
     head = {"origin": origin, "tick": options.tick, "persona": options.persona, "frame": options.frame}
     head |= {"vehicles": options.vehicles, "first": options.sysid, "until": options.until}
     with ExitStack() as stack:
-        log = None if options.log is None else stack.enter_context(Log(options.log, head))
+        log = None if options.log is None else stack.enter_context(FlightLogWriter(options.log, head))
         pilots = [
             Autopilot(
                 fleet,
@@ -108,7 +115,7 @@ def fly(options: argparse.Namespace) -> int:
         return _live(options, fleet, pilots, slots, stack)
 
 
-def _tell(text: str) -> None:
+def _print_line(text: str) -> None:
     print(text, flush=True)  # noqa: T201
 
 
@@ -118,7 +125,7 @@ def _again(options: argparse.Namespace, fleet: VehicleFleet, pilots: list[Autopi
     replay(fleet, pilots, messages, until, float(head["tick"]))
     for pilot, row in zip(pilots, fleet.state, strict=True):
         place = ", ".join(f"{axis} {row[axis]:.3f}" for axis in "xyz")
-        _tell(f"system {pilot.sysid}: {pilot.pilot.mode}, {place} m at {fleet.now:g} s")
+        _print_line(f"system {pilot.sysid}: {pilot.pilot.mode}, {place} m at {fleet.now:g} s")
     return 0
 
 
@@ -135,7 +142,7 @@ def _live(
         own = None if bind is None else Address(bind.host, bind.port + k)
         made.append(Endpoint(pilot, slot.udp, slot.tcp, own))
         stack.callback(made[-1].close)
-    endpoints = Endpoints(made)
+    endpoints = LinkEndpoints(made)
     stack.callback(endpoints.close)
     positions = None
     if options.aeroloop is not None:
@@ -144,7 +151,7 @@ def _live(
     VehicleFleet([_vehicle(options)], [(0.0, 0.0, 0.0)]).advance(
         options.tick
     )  # compiles, before anybody waits for answers
-    _tell(render(slots))
+    _print_line(render(slots))
     ended = False
 
     def stop(_: int, __: FrameType | None) -> None:
@@ -168,5 +175,5 @@ def _live(
         each=each,
         stop=lambda: ended,
     )
-    _tell(f"{pace.simulated:.1f} s simulated in {pace.wall:.1f} s, {pace.factor:.2f} x, late {pace.late} times")
+    _print_line(f"{pace.simulated:.1f} s simulated in {pace.wall:.1f} s, {pace.factor:.2f} x, late {pace.late} times")
     return 0

@@ -33,7 +33,7 @@ from cosim.contract.errors import ProtocolError
 from cosim.physics.vehicles import VehicleFleet
 from cosim.physics.vehicles.layout import AIRFRAME, ITEM, STATE
 from cosim.physics.vehicles.terrain import MOST_CELLS, Terrain
-from cosim.talk.codec import Anything, Body, Data, List, Message, MessageSet, Number, Row, Table, Text, Whole
+from cosim.talk.codec import Anything, Body, Data, Is, List, Message, MessageSet, Number, RowOf, TableOf, Text, Whole
 from cosim.talk.doorkeeper import Limits
 from cosim.talk.keys import Key
 from cosim.talk.sockets import Door, bounded, dial
@@ -57,8 +57,10 @@ FROM_MEMBER = MessageSet(
         "done": {
             "row": Data(STATE.itemsize, least=STATE.itemsize),
             "items": _ITEMS,
-            "heard": Table(Row((_TIME,) * 8), 1024),
+            "heard": TableOf(RowOf((_TIME,) * 8), 1024),
             "said": List(Text(200, free=True), 100),
+            "unready": Is(bool),
+            "news": List(RowOf((_TIME, Text(32), Text(300, free=True))), 100),
         },
         "alive": {},
         "bye": {},
@@ -70,10 +72,10 @@ FROM_HUB = MessageSet(
     {
         "welcome": {
             "airframe": Data(AIRFRAME.itemsize, least=AIRFRAME.itemsize), "row": _ROW, "items": _ITEMS, "now": _TIME,
-            "about": Table(Anything(), 32), "box": Row((_TIME,) * 3), "columns": Whole(0, MOST_CELLS),
+            "about": TableOf(Anything(), 32), "box": RowOf((_TIME,) * 3), "columns": Whole(0, MOST_CELLS),
             "heights": Data(8 * MOST_CELLS, unit=8),  # m, rows from the south; nothing: the ground is flat
         },
-        "grant": {"until": _TIME, "wind": Row((_TIME,) * 3), "row": _ROW, "items": _ITEMS},
+        "grant": {"until": _TIME, "wind": RowOf((_TIME,) * 3), "row": _ROW, "items": _ITEMS},
         "again": {"why": Text(300, free=True)},
         "bye": {},
     },
@@ -81,6 +83,7 @@ FROM_HUB = MessageSet(
 )  # fmt: skip
 # s of the speaker, m east north up, m/s east north up, rad clockwise from north
 Heard = tuple[float, float, float, float, float, float, float, float]
+News = tuple[float, str, str]  # s, what has happened to an autopilot that is not ours ("": no event), text for people
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ class Lock:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HubVehicle:
     """A vehicle of the hub."""
 
     airframe: bytes  # (1,) AIRFRAME
@@ -100,13 +103,15 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class MemberStep:
     """What a member did with the time that it was granted."""
 
     row: bytes  # (1,) STATE
     items: bytes  # (n,) ITEM when the mission has changed, or b""
     heard: Mapping[str, Heard]  # node -> what it last heard of it over the network
     said: tuple[str, ...]  # texts of its autopilot
+    unready: bool = False  # whether an autopilot that is not ours is still to be armed
+    news: tuple[News, ...] = ()
 
 
 @dataclass(slots=True)
@@ -115,7 +120,7 @@ class _Peer:
     since: float  # s, monotonic
     last: float
     granted: int = -1
-    done: Done | None = None
+    done: MemberStep | None = None
     has: Flown = (b"", b"")
 
 
@@ -126,7 +131,7 @@ class Hub:
     All stand on `terrain`; None: their ground is flat.
     """
 
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, HubVehicle]
     rows: Mapping[str, Flown]
     address: str = "tcp://127.0.0.1:*"
     clock: Callable[[], float] = monotonic
@@ -163,7 +168,7 @@ class Hub:
 
     def advance(
         self, rows: Mapping[str, Flown], until: float, winds: Mapping[str, Sequence[float]], timeout: float
-    ) -> dict[str, Done]:
+    ) -> dict[str, MemberStep]:
         """Let the members fly until `until` s from the states `rows`; return what they did.
 
         A member that has not answered within `timeout` s counts as gone until it sends hello again.
@@ -259,7 +264,7 @@ class Hub:
         row, items = self._rows[name]
         about = {**entry.about}
         welcome = {"airframe": entry.airframe, "row": row, "items": items, "now": self._now, "about": about}
-        welcome |= _told(self.terrain)
+        welcome |= _terrain_facts(self.terrain)
         self._send(identity, "welcome", welcome)
 
     def _drop(self, name: str) -> None:
@@ -319,11 +324,13 @@ class VehicleSession:
                 self._say("hello", {"node": self.node, "layout": LAYOUT})
         return None
 
-    def done(self, number: int, what: Done) -> None:
+    def done(self, number: int, what: MemberStep) -> None:
         """Answer a grant."""
         heard = {name: list(place) for name, place in what.heard.items()}
         said = [text[:200] for text in what.said[:100]]
-        self._say("done", {"row": what.row, "items": what.items, "heard": heard, "said": said}, number)
+        news = [[at, event, text[:300]] for at, event, text in what.news[:100]]
+        body = {"row": what.row, "items": what.items, "heard": heard, "said": said}
+        self._say("done", {**body, "unready": what.unready, "news": news}, number)
 
     def close(self) -> None:
         """Send bye; may be called twice."""
@@ -339,7 +346,7 @@ class VehicleSession:
             self.welcome, self._said = False, self._clock() - PATIENCE + ALIVE / 4
 
 
-def _told(terrain: Terrain | None) -> Body:
+def _terrain_facts(terrain: Terrain | None) -> Body:
     """The ground as it travels."""
     if terrain is None:
         return {"box": [0.0] * 3, "columns": 0, "heights": b""}
@@ -357,12 +364,13 @@ def ground(welcome: Mapping[str, Any]) -> Terrain | None:
     return Terrain(np.array(welcome["box"], np.float64), heights.reshape(-1, columns).copy())
 
 
-def _done(body: Body) -> Done:
+def _done(body: Body) -> MemberStep:
     record = np.frombuffer(body["row"], STATE)[0]
     if not all(math.isfinite(record[name]) for name in ("x", "y", "z", "vx", "vy", "vz", "charge")):
         raise ProtocolError("its state is not finite")
     places: dict[str, Heard] = {name: tuple(map(float, place)) for name, place in body["heard"].items()}  # type: ignore[misc]
-    return Done(body["row"], body["items"], places, tuple(body["said"]))
+    news = tuple((float(at), event, text) for at, event, text in body["news"])
+    return MemberStep(body["row"], body["items"], places, tuple(body["said"]), body["unready"], news)
 
 
 def flown(fleet: VehicleFleet, row: int) -> Flown:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cosim.autopilot.core import Autopilot
-from cosim.autopilot.links import Endpoints
+from cosim.autopilot.links import LinkEndpoints
 from cosim.physics.vehicles import VehicleFleet
 
 _LATE = 0.25  # s of wall time behind which it gives up catching up
@@ -31,7 +31,7 @@ class Pace:
 def serve(
     fleet: VehicleFleet,
     autopilots: Sequence[Autopilot],
-    endpoints: Endpoints,
+    endpoints: LinkEndpoints,
     *,
     tick: float = 0.01,
     speedup: float = 1.0,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import socket
 
-from cosim.autopilot.dialect import Message, mavlink
+from cosim.autopilot.dialect import FrameWriter, Message, mavlink
 from cosim.autopilot.geodesy import Place
 from cosim.autopilot.table import Address
 from cosim.physics.vehicles.driven import Driven
@@ -33,15 +33,23 @@ _RESET = mavlink.MAV_CMD_BATTERY_RESET
 _FRAME = mavlink.MAV_FRAME_GLOBAL_RELATIVE_ALT_INT
 # type_mask of SET_POSITION_TARGET_GLOBAL_INT: position; position and velocity; velocity.
 _POSITION, _MOVING, _VELOCITY = 0x0DF8, 0x0DC0, 0x0DC7
+_CONFIRM, _TRIES = 1.0, 4  # s of simulated time to answer to a parameter, and how often it is set
+# Names since ArduCopter 4.7, whose units are m, m/s, m/s^2 and deg instead of a hundredth (ArduPilot's pull
+# request 32147). A name that is not known is not answered.
+_RENAMED = {
+    "WPNAV_SPEED": "WP_SPD", "WPNAV_SPEED_UP": "WP_SPD_UP", "WPNAV_SPEED_DN": "WP_SPD_DN", "WPNAV_ACCEL": "WP_ACC",
+    "WPNAV_ACCEL_Z": "WP_ACC_Z", "LAND_SPEED": "LAND_SPD_MS", "RTL_ALT": "RTL_ALT_M", "ANGLE_MAX": "ATC_ANGLE_MAX",
+}  # fmt: skip
+_FORMER = {new: old for old, new in _RENAMED.items()}
 _WARNING = 4  # MAV_SEVERITY, and what is worse
 _ACCEPTED = mavlink.MAV_RESULT_ACCEPTED
 
 
 def settings(driven: Driven) -> dict[str, float]:
-    """Parameters that are sent once: the pack, its thresholds, the vehicle's limits."""
+    """Parameters that are sent until they are confirmed: the pack, its thresholds, the vehicle's limits."""
     a = driven.frame
     capacity = float(a["capacity"]) / 3.6
-    told = {
+    common = {
         "BATT_AMP_PERVLT": _PER_VOLT,
         "BATT_CAPACITY": capacity,
         "BATT_LOW_MAH": float(a["low"]) * capacity,
@@ -51,9 +59,9 @@ def settings(driven: Driven) -> dict[str, float]:
     }
     if a["kind"] != COPTER:
         # so that it stands within our radius of the place to which it is sent
-        return {**told, "CRUISE_SPEED": float(a["speed"]), "WP_RADIUS": 0.5 * float(a["radius"])}
+        return {**common, "CRUISE_SPEED": float(a["speed"]), "WP_RADIUS": 0.5 * float(a["radius"])}
     return {
-        **told,
+        **common,
         "WPNAV_SPEED": 100.0 * float(a["speed"]),
         "WPNAV_SPEED_UP": 100.0 * float(a["climb"]),
         "WPNAV_SPEED_DN": 100.0 * float(a["descent"]),
@@ -77,9 +85,9 @@ class SideChannel:
 
     def __init__(self, at: Address, system: int = 255) -> None:
         self._at = at
-        self._encoder = mavlink.MAVLink(None, srcSystem=system, srcComponent=mavlink.MAV_COMP_ID_ONBOARD_COMPUTER)
+        self._encoder = FrameWriter(system, mavlink.MAV_COMP_ID_ONBOARD_COMPUTER)
         self._socket: socket.socket | None = None
-        self._tried = self._told = self._beat = -math.inf
+        self._tried = self._reported = self._beat = -math.inf
         self.sent = 0  # parameters
         self.system = 0  # its MAVLink system id
         self.mode: int | None = None  # custom_mode of its last heartbeat
@@ -92,6 +100,10 @@ class SideChannel:
         self.hears = False  # whether it reads the battery of our lines itself
         self._decoder = mavlink.MAVLink(None)
         self._decoder.robust_parsing = True
+        self._waiting: dict[str, float] = {}  # settings that it has not confirmed
+        self._round, self._asked = 0, -math.inf  # how often they were sent, and when (s)
+        self.refused: list[str] = []  # settings that it does not take
+        self.confirmed = 0  # settings that it has
         self._currents = (0.0, 0.0)  # A, sent last and before
         self._doubled = 0  # times in a row that it showed twice as much
 
@@ -100,15 +112,22 @@ class SideChannel:
         """Whether ArduPilot listens."""
         return self._socket is not None
 
-    def tell(self, driven: Driven, now: float, wall: float) -> None:
+    @property
+    def settled(self) -> bool:
+        """Whether each setting is confirmed, or given up."""
+        return self._socket is not None and not self._waiting
+
+    def announce(self, driven: Driven, now: float, wall: float) -> None:
         """Show the battery as it is at `now` s of simulated time, `wall` s of any steady clock."""
-        if self._socket is None and not self._connect(driven, wall):
+        if self._socket is None and not self._connect(driven, now, wall):
             return
         if self.recharged:
             self.recharged = False
             self._count_anew(driven)
-        if now - self._told >= _EVERY or now < self._told:
-            self._told = now
+        if self._waiting and not 0.0 <= now - self._asked < _CONFIRM:
+            self._settle(now)
+        if now - self._reported >= _EVERY or now < self._reported:
+            self._reported = now
             self._currents = (float(driven.state["current"]), self._currents[0])
             self._set(readings(driven, self.hears))
         if now - self._beat >= _BEAT or now < self._beat:
@@ -143,7 +162,7 @@ class SideChannel:
             )
         )
 
-    def _connect(self, driven: Driven, wall: float) -> bool:
+    def _connect(self, driven: Driven, now: float, wall: float) -> bool:
         if wall - self._tried < _AGAIN:
             return False
         self._tried = wall
@@ -153,9 +172,10 @@ class SideChannel:
             return False
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # simulated time does not wait
-        self._told = self._beat = -math.inf
+        self._reported = self._beat = -math.inf
         self.hears, self._doubled = False, 0  # it may be another version
-        self._set(settings(driven))
+        self._waiting, self._round, self.confirmed = settings(driven), 0, 0
+        self._settle(now)  # before the charge, which is a part of the capacity
         self._count_anew(driven)
         self._subscribe()
         return self._socket is not None
@@ -175,11 +195,32 @@ class SideChannel:
             self._send(mavlink.MAVLink_param_set_message(0, 0, name.encode(), value, mavlink.MAV_PARAM_TYPE_REAL32))
             self.sent += 1
 
+    def _settle(self, now: float) -> None:
+        """Set what is not confirmed again, by its old name and its new one in turn; give it up in the end."""
+        self._asked = now
+        if self._round == _TRIES:
+            self.refused += [f"{name} ({_RENAMED[name]})" if name in _RENAMED else name for name in self._waiting]
+            self._waiting = {}
+        elif self._round % 2:
+            self._set({new: self._waiting[old] / 100.0 for old, new in _RENAMED.items() if old in self._waiting})
+        else:
+            self._set(self._waiting)
+        self._round += 1
+
+    def _confirm(self, message: Message) -> None:
+        """A PARAM_VALUE: whether it has the value that was set, but for what integers cut off."""
+        name, whole = str(message.param_id), message.param_type != mavlink.MAV_PARAM_TYPE_REAL32
+        old = _FORMER.get(name, name)
+        wanted = self._waiting.get(old, math.nan) / (1.0 if old == name else 100.0)
+        if abs(message.param_value - wanted) < (1.0 if whole else 1e-3 * abs(wanted) + 1e-6):
+            del self._waiting[old]
+            self.confirmed += 1
+            self.recharged |= old == "BATT_CAPACITY" and self._round > 1  # the charge is a part of it
+
     def _send(self, message: object) -> None:
-        if self._socket is None:
+        data = self._encoder.frame(message)
+        if self._socket is None or not data:
             return
-        data = message.pack(self._encoder)  # type: ignore[attr-defined]  # pymavlink's classes have no common type
-        self._encoder.seq = (self._encoder.seq + 1) % 256
         try:
             self._socket.sendall(data)
         except OSError:
@@ -205,6 +246,8 @@ class SideChannel:
             self.armed = bool(message.base_mode & mavlink.MAV_MODE_FLAG_SAFETY_ARMED)
         elif kind == "SYS_STATUS" and not self.hears:
             self._compare(driven, message.current_battery / 100.0)
+        elif kind == "PARAM_VALUE":
+            self._confirm(message)
         elif kind == "COMMAND_ACK":
             self._answered(int(message.command), message.result == _ACCEPTED)
         elif kind == "GLOBAL_POSITION_INT" and (message.lat or message.lon):

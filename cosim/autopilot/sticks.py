@@ -16,7 +16,6 @@ _LEAN = {"STABILIZE", "ALT_HOLD", "ALTCTL", "STABILIZED"}  # modes in which stic
 _MOVE = {"LOITER", "POSHOLD", "POSCTL"}  # in which they give a velocity
 _DRIVE = {"MANUAL", "STEERING", "ACRO"}  # in which they drive a rover
 _PUSH = 2.15  # m/s^2 of a full stick in LOITER: a real ArduCopter 4.6 went 9.7 m in 5 s at 1300 us
-_SPEED = 12.5  # m/s, LOIT_SPEED
 
 
 class Sticks:
@@ -27,7 +26,7 @@ class Sticks:
         self.pulses = [math.nan] * 18
         self._heard = -math.inf  # s
         self._moving = False
-        self._told = ""  # mode in which sticks were reported to have no effect
+        self._reported = ""  # mode in which sticks were reported to have no effect
         self._low = False
         self._last = pilot.fleet.now
 
@@ -104,13 +103,14 @@ class Sticks:
         """A velocity over ground that grows while the stick is held."""
         pilot, v = self._pilot, self._pilot.view
         sine, cosine = math.sin(v.heading), math.cos(v.heading)
-        speeds = []
+        most, speeds = pilot.parameters.get("LOIT_SPEED", 1250.0) / 100.0, []
         for stick, speed in ((-pitch, v.vx * sine + v.vy * cosine), (roll, v.vx * cosine - v.vy * sine)):
             brake = 0.5 * GRAVITY * span * 0.5
             new = speed + stick * _PUSH * span * 4.0 if stick else math.copysign(max(abs(speed) - brake, 0.0), speed)
-            speeds.append(max(min(new, _SPEED), -_SPEED))
+            speeds.append(max(min(new, most), -most))
         ahead, right = speeds
-        pilot.fleet.steer([pilot.row], [(ahead * sine + right * cosine, ahead * cosine - right * sine, climb)], 1.0)
+        wanted = (ahead * sine + right * cosine, ahead * cosine - right * sine, climb)
+        pilot.fleet.steer([pilot.row], [pilot.fence.slow(pilot, wanted)], 1.0)
 
     def _drive(self, steer: float, throttle: float) -> None:
         pilot, v = self._pilot, self._pilot.view
@@ -128,8 +128,8 @@ class Sticks:
             pilot.fleet.hold([pilot.row])
 
     def _useless(self, mode: str) -> None:
-        if self._told != mode:
-            self._told = mode
+        if self._reported != mode:
+            self._reported = mode
             self._pilot.say(4, f"Sticks have no effect in {mode}"[:50])
 
     def _watch_throttle(self) -> None:

@@ -5,32 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from cosim.autopilot.dialect import numbers
+
 # Hz on the simulated clock, as ArduPilot ships them roughly (SR*_ parameters).
-DEFAULT: dict[int, float] = {
-    1: 2.0,  # SYS_STATUS
-    2: 1.0,  # SYSTEM_TIME
-    24: 2.0,  # GPS_RAW_INT
-    30: 4.0,  # ATTITUDE
-    32: 4.0,  # LOCAL_POSITION_NED
-    33: 4.0,  # GLOBAL_POSITION_INT
-    42: 1.0,  # MISSION_CURRENT
-    65: 1.0,  # RC_CHANNELS
-    74: 4.0,  # VFR_HUD
-    147: 1.0,  # BATTERY_STATUS
-    193: 1.0,  # EKF_STATUS_REPORT
-    230: 0.5,  # ESTIMATOR_STATUS, of PX4 in its place
-    242: 0.5,  # HOME_POSITION
-    245: 1.0,  # EXTENDED_SYS_STATE
+_RATES = {
+    2.0: "SYS_STATUS GPS_RAW_INT",
+    1.0: "SYSTEM_TIME MISSION_CURRENT RC_CHANNELS BATTERY_STATUS EKF_STATUS_REPORT EXTENDED_SYS_STATE",
+    4.0: "ATTITUDE LOCAL_POSITION_NED GLOBAL_POSITION_INT VFR_HUD",
+    0.5: "ESTIMATOR_STATUS HOME_POSITION",
 }
-# MAV_DATA_STREAM of REQUEST_DATA_STREAM: messages (GCS_MAVLINK_Copter.cpp, shortened)
+DEFAULT = dict(sorted((message, rate) for rate, names in _RATES.items() for message in numbers(names)))
+# of REQUEST_DATA_STREAM: messages (GCS_MAVLINK_Copter.cpp, shortened)
+_GROUPS = {
+    "RAW_SENSORS": "RAW_IMU SCALED_PRESSURE SCALED_IMU2 SCALED_IMU3 SCALED_PRESSURE2",
+    "EXTENDED_STATUS": "SYS_STATUS GPS_RAW_INT MISSION_CURRENT NAV_CONTROLLER_OUTPUT POWER_STATUS MEMINFO "
+    "EXTENDED_SYS_STATE",
+    "RC_CHANNELS": "SERVO_OUTPUT_RAW RC_CHANNELS",
+    "POSITION": "LOCAL_POSITION_NED GLOBAL_POSITION_INT",
+    "EXTRA1": "ATTITUDE SIMSTATE AHRS2",
+    "EXTRA2": "VFR_HUD",
+    "EXTRA3": "SYSTEM_TIME TERRAIN_REPORT BATTERY_STATUS AHRS WIND EKF_STATUS_REPORT VIBRATION HOME_POSITION "
+    "ESC_TELEMETRY_1_TO_4",
+}
 GROUPS: dict[int, tuple[int, ...]] = {
-    1: (27, 29, 116, 129, 137),
-    2: (1, 24, 42, 62, 125, 152, 245),
-    3: (36, 65),
-    6: (32, 33),
-    10: (30, 164, 178),
-    11: (74,),
-    12: (2, 136, 147, 163, 168, 193, 241, 242, 11030),
+    numbers(group, "MAV_DATA_STREAM")[0]: numbers(names) for group, names in _GROUPS.items()
 }
 GROUPS[0] = tuple(sorted({message for group in GROUPS.values() for message in group}))
 MOST = 200.0  # Hz of one message on the wall clock

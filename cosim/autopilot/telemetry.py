@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from cosim.autopilot.dialect import Message, mavlink
+from cosim.autopilot.dialect import Message, mavlink, numbers
 from cosim.autopilot.geodesy import Place
+from cosim.autopilot.sensors import air, body, fix, force, inertial, load, motors, pressure, quaternion, rates, throttle
 from cosim.physics.vehicles import layout
 
 if TYPE_CHECKING:
@@ -109,47 +110,25 @@ def _system_time(a: Autopilot) -> Message:
 
 
 def _gps_raw_int(a: Autopilot) -> Message:
-    v, ready, place = a.pilot.view, a.pilot.ready, a.place
+    v, ready, (place, across, up) = a.pilot.view, a.pilot.ready, fix(a)
     course = round(100.0 * math.degrees(math.atan2(v.vx, v.vy))) % 36000
     height = _mm(place.altitude)
     return mavlink.MAVLink_gps_raw_int_message(
-        round(a.now * 1e6),
-        6 if ready else 1,
-        latitude(place) if ready else 0,
-        longitude(place) if ready else 0,
-        height if ready else 0,
-        80 if ready else 9999,
-        120 if ready else 9999,
-        _cm(math.hypot(v.vx, v.vy)),
-        course,
-        12 if ready else 0,
-        height if ready else 0,
-        300 if ready else 0,
-        500 if ready else 0,
-        40 if ready else 0,
-    )
+        round(a.now * 1e6), 6 if ready else 1, latitude(place) if ready else 0, longitude(place) if ready else 0,
+        height if ready else 0, 80 if ready else 9999, 120 if ready else 9999, _cm(math.hypot(v.vx, v.vy)), course, 12
+        if ready else 0, height if ready else 0, across if ready else 0, up if ready else 0, 40 if ready else 0,
+    )  # fmt: skip
 
 
 def _attitude(a: Autopilot) -> Message:
     v = a.pilot.view
     yaw = math.remainder(v.heading, 2.0 * math.pi)
-    # body rates about forward, right, down
-    return mavlink.MAVLink_attitude_message(a.boot_ms, v.roll, v.pitch, yaw, v.p, -v.q, v.turn)
-
-
-def _quaternion(v: Any) -> tuple[float, float, float, float]:  # noqa: ANN401 - a view of the state
-    """From north, east, down to forward, right, down."""
-    cr, sr = math.cos(0.5 * v.roll), math.sin(0.5 * v.roll)
-    cp, sp = math.cos(0.5 * v.pitch), math.sin(0.5 * v.pitch)
-    cy, sy = math.cos(0.5 * v.heading), math.sin(0.5 * v.heading)
-    w, x = cr * cp * cy + sr * sp * sy, sr * cp * cy - cr * sp * sy
-    y, z = cr * sp * cy + sr * cp * sy, cr * cp * sy - sr * sp * cy
-    return w, x, y, z
+    return mavlink.MAVLink_attitude_message(a.boot_ms, v.roll, v.pitch, yaw, *rates(a))
 
 
 def _attitude_quaternion(a: Autopilot) -> Message:
     v = a.pilot.view
-    return mavlink.MAVLink_attitude_quaternion_message(a.boot_ms, *_quaternion(v), v.p, -v.q, v.turn)
+    return mavlink.MAVLink_attitude_quaternion_message(a.boot_ms, *quaternion(v), *rates(a))
 
 
 def _local_position_ned(a: Autopilot) -> Message | None:
@@ -168,16 +147,9 @@ def _global_position_int(a: Autopilot) -> Message | None:
     heading = round(100.0 * math.degrees(v.heading)) % 36000
     above = _mm(v.z - a.pilot.home[2])
     return mavlink.MAVLink_global_position_int_message(
-        a.boot_ms,
-        latitude(place),
-        longitude(place),
-        _mm(place.altitude),
-        above,
-        _cm(v.vy),
-        _cm(v.vx),
-        _cm(-v.vz),
+        a.boot_ms, latitude(place), longitude(place), _mm(place.altitude), above, _cm(v.vy), _cm(v.vx), _cm(-v.vz),
         heading,
-    )
+    )  # fmt: skip
 
 
 def _mission_current(a: Autopilot) -> Message:
@@ -192,15 +164,9 @@ def _nav_controller_output(a: Autopilot) -> Message:
     east, north = v.target_x - v.x, v.target_y - v.y
     bearing = round(math.degrees(math.atan2(east, north)))
     return mavlink.MAVLink_nav_controller_output_message(
-        math.degrees(v.roll),
-        math.degrees(v.pitch),
-        round(math.degrees(math.remainder(v.heading, 2.0 * math.pi))),
-        bearing,
-        min(round(math.hypot(east, north)), _UNKNOWN),
-        v.target_z - v.z,
-        0.0,
-        0.0,
-    )
+        math.degrees(v.roll), math.degrees(v.pitch), round(math.degrees(math.remainder(v.heading, 2.0 * math.pi))),
+        bearing, min(round(math.hypot(east, north)), _UNKNOWN), v.target_z - v.z, 0.0, 0.0,
+    )  # fmt: skip
 
 
 def _pulses(a: Autopilot) -> list[int]:
@@ -219,24 +185,11 @@ def _servo_output_raw(a: Autopilot) -> Message:
     if not v.armed:
         pulses = [1000] * 4 if a.pilot.persona.frame == "copter" else [1500, 0, 1500, 0]
     elif a.pilot.persona.frame == "copter":
-        pulses = [1000 + round(10.0 * _throttle(a))] * 4
+        pulses = [1000 + round(1000.0 * part) for part in motors(a)]
     else:
         turn = max(-1.0, min(1.0, v.turn / frame["yaw_rate"])) if frame["yaw_rate"] > 0.0 else 0.0
-        pulses = [round(1500 + 400 * turn), 0, 1500 + 4 * _throttle(a), 0]
+        pulses = [round(1500 + 400 * turn), 0, 1500 + 4 * throttle(a), 0]
     return mavlink.MAVLink_servo_output_raw_message(round(a.now * 1e6) & 0xFFFFFFFF, 0, *pulses, 0, 0, 0, 0)
-
-
-def _throttle(a: Autopilot) -> int:
-    """% of the most thrust or speed."""
-    v, frame = a.pilot.view, a.pilot.fleet.frames[a.pilot.row]
-    if not v.armed:
-        return 0
-    if a.pilot.persona.frame == "rover":
-        return min(round(100.0 * math.hypot(v.vx, v.vy) / float(frame["speed"])), 100)
-    if v.landed:
-        return 10
-    lift = math.sqrt(v.ax**2 + v.ay**2 + (v.az + 9.80665) ** 2) / 9.80665
-    return min(round(50.0 * lift), 100)
 
 
 def _vfr_hud(a: Autopilot) -> Message:
@@ -244,7 +197,7 @@ def _vfr_hud(a: Autopilot) -> Message:
     wind = a.pilot.fleet.wind[a.pilot.row]
     heading = round(math.degrees(v.heading)) % 360
     air = math.hypot(v.vx - wind[0], v.vy - wind[1])
-    return mavlink.MAVLink_vfr_hud_message(air, math.hypot(v.vx, v.vy), heading, _throttle(a), a.place.altitude, v.vz)
+    return mavlink.MAVLink_vfr_hud_message(air, math.hypot(v.vx, v.vy), heading, throttle(a), a.place.altitude, v.vz)
 
 
 def _position_target_global_int(a: Autopilot) -> Message | None:
@@ -256,10 +209,6 @@ def _position_target_global_int(a: Autopilot) -> Message | None:
     return mavlink.MAVLink_position_target_global_int_message(
         a.boot_ms, 5, mask, latitude(place), longitude(place), place.altitude, 0, 0, 0, 0, 0, 0, 0, 0
     )
-
-
-def _power_status(_: Autopilot) -> Message:
-    return mavlink.MAVLink_power_status_message(5000, 5000, 0)
 
 
 def _battery_status(a: Autopilot) -> Message:
@@ -305,18 +254,9 @@ def _home_position(a: Autopilot) -> Message | None:
     place, (x, y, z) = a.pilot.home_place(), a.pilot.home
     north, east, down = y - a.start[1], x - a.start[0], a.start[2] - z
     return mavlink.MAVLink_home_position_message(
-        latitude(place),
-        longitude(place),
-        _mm(place.altitude),
-        north,
-        east,
-        down,
-        [1, 0, 0, 0],
-        0,
-        0,
-        0,
-        round(a.now * 1e6),
-    )
+        latitude(place), longitude(place), _mm(place.altitude), north, east, down, [1, 0, 0, 0], 0, 0, 0, round(a.now *
+        1e6),
+    )  # fmt: skip
 
 
 def _gps_global_origin(a: Autopilot) -> Message | None:
@@ -341,38 +281,19 @@ def _extended_sys_state(a: Autopilot) -> Message:
     return mavlink.MAVLink_extended_sys_state_message(0, state)
 
 
-def _inertial(a: Autopilot) -> tuple[int, ...]:
-    """Without noise: specific force in mg, rates in mrad/s, a field of 0.5 G pointing down by 60 degrees in mG."""
-    v = a.pilot.view
-    rates = [max(-32768, min(32767, round(1000.0 * rate))) for rate in (v.p, -v.q, v.turn)]
-    lift = round(-1000.0 * (1.0 + v.az / 9.80665)) if not v.landed else -1000
-    field = (round(250 * math.cos(v.heading)), round(-250 * math.sin(v.heading)), 433)
-    return 0, 0, max(lift, -32768), *rates, *field
-
-
 def _raw_imu(a: Autopilot) -> Message:
-    return mavlink.MAVLink_raw_imu_message(round(a.now * 1e6), *_inertial(a))
+    return mavlink.MAVLink_raw_imu_message(round(a.now * 1e6), *inertial(a))
 
 
-def _scaled_imu(a: Autopilot) -> Message:
-    return mavlink.MAVLink_scaled_imu_message(a.boot_ms, *_inertial(a))
-
-
-def _scaled_imu2(a: Autopilot) -> Message:
-    return mavlink.MAVLink_scaled_imu2_message(a.boot_ms, *_inertial(a))
-
-
-def _scaled_imu3(a: Autopilot) -> Message:
-    return mavlink.MAVLink_scaled_imu3_message(a.boot_ms, *_inertial(a))
+def _imu(message: Any) -> Builder:  # noqa: ANN401 - a class of pymavlink
+    return lambda a: message(a.boot_ms, *inertial(a))
 
 
 def _highres_imu(a: Autopilot) -> Message:
-    values = _inertial(a)
-    force = [9.80665e-3 * part for part in values[:3]]
-    rates, field = [1e-3 * part for part in values[3:6]], [1e-3 * part for part in values[6:]]
+    field = [1e-3 * part for part in body(a.pilot.view, 250.0, 0.0, 433.0)]
     height = a.place.altitude
     return mavlink.MAVLink_highres_imu_message(
-        round(a.now * 1e6), *force, *rates, *field, pressure(height), 0.0, height, 25.0, 0x1FFF
+        round(a.now * 1e6), *force(a), *rates(a), *field, pressure(height), 0.0, height, 0.01 * air(a), 0x1FFF
     )
 
 
@@ -385,22 +306,19 @@ def _odometry(a: Autopilot) -> Message | None:
     unknown = [math.nan] + [0.0] * 20
     return mavlink.MAVLink_odometry_message(
         round(a.now * 1e6), mavlink.MAV_FRAME_LOCAL_NED, mavlink.MAV_FRAME_BODY_FRD, v.y - a.start[1], v.x - a.start[0],
-        a.start[2] - v.z, _quaternion(v), ahead, right, -v.vz, v.p, -v.q, v.turn, unknown, unknown, 0,
+        a.start[2] - v.z, quaternion(v), ahead, right, -v.vz, *rates(a), unknown, unknown, 0,
         mavlink.MAV_ESTIMATOR_TYPE_AUTOPILOT, 100,
     )  # fmt: skip
 
 
 def _vibration(a: Autopilot) -> Message:
-    level = 0.0 if a.pilot.view.landed else 0.2  # m/s^2, as a real ArduCopter shows in simulation
+    """0.2 m/s^2 in a hover, as a real ArduCopter shows in simulation; what is out of balance pulls as rotors lift."""
+    level = 0.2 * load(a) * float(a.pilot.fleet.frames["thrust_ratio"][a.pilot.row])
     return mavlink.MAVLink_vibration_message(round(a.now * 1e6), level, level, level, 0, 0, 0)
 
 
 def _rc_channels_raw(a: Autopilot) -> Message:
     return mavlink.MAVLink_rc_channels_raw_message(a.boot_ms, 0, *_pulses(a)[:8], 254)
-
-
-def _ahrs(_: Autopilot) -> Message:
-    return mavlink.MAVLink_ahrs_message(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def _ahrs2(a: Autopilot) -> Message:
@@ -412,16 +330,15 @@ def _ahrs2(a: Autopilot) -> Message:
 def _simstate(a: Autopilot) -> Message:
     v = a.pilot.view
     yaw = math.remainder(v.heading, 2.0 * math.pi)
-    force = [9.80665e-3 * part for part in _inertial(a)[:3]]
     return mavlink.MAVLink_simstate_message(
-        v.roll, v.pitch, yaw, *force, v.p, -v.q, v.turn, latitude(a.place), longitude(a.place)
+        v.roll, v.pitch, yaw, *force(a), *rates(a), latitude(a.place), longitude(a.place)
     )
 
 
 def _attitude_target(a: Autopilot) -> Message:
     v = a.pilot.view
-    thrust = _throttle(a) / 100.0
-    return mavlink.MAVLink_attitude_target_message(a.boot_ms, 0, _quaternion(v), v.p, -v.q, v.turn, thrust)
+    thrust = throttle(a) / 100.0
+    return mavlink.MAVLink_attitude_target_message(a.boot_ms, 0, quaternion(v), *rates(a), thrust)
 
 
 def _position_target_local_ned(a: Autopilot) -> Message | None:
@@ -444,7 +361,7 @@ def _terrain_report(a: Autopilot) -> Message:
     )
 
 
-def _esc_telemetry(a: Autopilot) -> Message:
+def _esc_telemetry_1_to_4(a: Autopilot) -> Message:
     """Four motors that share what the vehicle draws."""
     v = a.pilot.view
     amps = [min(round(25.0 * v.current), _UNKNOWN)] * 4
@@ -468,21 +385,8 @@ def _camera_information(a: Autopilot) -> Message:
     )  # fmt: skip
 
 
-def pressure(altitude: float) -> float:
-    """hPa by the ICAO standard atmosphere."""
-    return float(1013.25 * max(1.0 - 2.25577e-5 * altitude, 0.0) ** 5.25588)
-
-
-def _scaled_pressure(a: Autopilot) -> Message:
-    return mavlink.MAVLink_scaled_pressure_message(a.boot_ms, pressure(a.place.altitude), 0.0, 2500)
-
-
-def _scaled_pressure2(a: Autopilot) -> Message:
-    return mavlink.MAVLink_scaled_pressure2_message(a.boot_ms, pressure(a.place.altitude), 0.0, 2500)
-
-
-def _meminfo(_: Autopilot) -> Message:
-    return mavlink.MAVLink_meminfo_message(0, _UNKNOWN, 131072)
+def _scaled(message: Any) -> Builder:  # noqa: ANN401 - a class of pymavlink
+    return lambda a: message(a.boot_ms, pressure(a.place.altitude), 0.0, air(a))
 
 
 def _wind(a: Autopilot) -> Message:
@@ -505,53 +409,28 @@ def _fence_status(a: Autopilot) -> Message:
     return mavlink.MAVLink_fence_status_message(breached, f.breaches, f.breached, round(1000.0 * f.last))
 
 
+# By message: the function of its name, or one that fits several.
 BUILDERS: dict[int, Builder] = {
-    0: heartbeat,
-    1: _sys_status,
-    2: _system_time,
-    24: _gps_raw_int,
-    27: _raw_imu,
-    29: _scaled_pressure,
-    30: _attitude,
-    31: _attitude_quaternion,
-    32: _local_position_ned,
-    33: _global_position_int,
-    36: _servo_output_raw,
-    42: _mission_current,
-    49: _gps_global_origin,
-    62: _nav_controller_output,
-    65: _rc_channels,
-    74: _vfr_hud,
-    87: _position_target_global_int,
-    125: _power_status,
-    141: _altitude,
-    147: _battery_status,
-    148: _autopilot_version,
-    152: _meminfo,
-    162: _fence_status,
-    168: _wind,
-    193: _ekf_status_report,
-    230: _estimator_status,
-    242: _home_position,
-    245: _extended_sys_state,
-    26: _scaled_imu,
-    35: _rc_channels_raw,
-    83: _attitude_target,
-    85: _position_target_local_ned,
-    105: _highres_imu,
-    116: _scaled_imu2,
-    129: _scaled_imu3,
-    136: _terrain_report,
-    137: _scaled_pressure2,
-    163: _ahrs,
-    164: _simstate,
-    178: _ahrs2,
-    241: _vibration,
-    259: _camera_information,
-    331: _odometry,
-    376: _relay_status,
-    11030: _esc_telemetry,
+    number: globals()[name]
+    for number, message in mavlink.mavlink_map.items()
+    if (name := f"_{message.msgname.lower()}") in globals()
+}
+BUILDERS |= {
+    mavlink.MAVLINK_MSG_ID_HEARTBEAT: heartbeat,
+    mavlink.MAVLINK_MSG_ID_SCALED_PRESSURE: _scaled(mavlink.MAVLink_scaled_pressure_message),
+    mavlink.MAVLINK_MSG_ID_POWER_STATUS: lambda _: mavlink.MAVLink_power_status_message(5000, 5000, 0),
+    mavlink.MAVLINK_MSG_ID_MEMINFO: lambda _: mavlink.MAVLink_meminfo_message(0, _UNKNOWN, 131072),
+    mavlink.MAVLINK_MSG_ID_SCALED_IMU: _imu(mavlink.MAVLink_scaled_imu_message),
+    mavlink.MAVLINK_MSG_ID_SCALED_IMU2: _imu(mavlink.MAVLink_scaled_imu2_message),
+    mavlink.MAVLINK_MSG_ID_SCALED_IMU3: _imu(mavlink.MAVLink_scaled_imu3_message),
+    mavlink.MAVLINK_MSG_ID_SCALED_PRESSURE2: _scaled(mavlink.MAVLink_scaled_pressure2_message),
+    mavlink.MAVLINK_MSG_ID_AHRS: lambda _: mavlink.MAVLink_ahrs_message(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
 }
 # What only one of both sends, also on request.
-PX4_ONLY = {105, 141, 230, 331}
-ARDUPILOT_ONLY = {27, 35, 125, 136, 137, 152, 162, 163, 164, 168, 178, 193, 259, 376, 11030}
+PX4_ONLY = {*numbers("HIGHRES_IMU ALTITUDE ESTIMATOR_STATUS ODOMETRY")}
+ARDUPILOT_ONLY = {
+    *numbers(
+        "RAW_IMU RC_CHANNELS_RAW POWER_STATUS TERRAIN_REPORT SCALED_PRESSURE2 MEMINFO FENCE_STATUS AHRS SIMSTATE WIND "
+        "AHRS2 EKF_STATUS_REPORT CAMERA_INFORMATION RELAY_STATUS ESC_TELEMETRY_1_TO_4"
+    )
+}

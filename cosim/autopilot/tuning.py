@@ -21,6 +21,7 @@ _ARDUPILOT = {
     "RTL_ALT": ("return_height", 100.0),
     "DISARM_DELAY": ("disarm_delay", 1.0),
     "CRUISE_SPEED": ("speed", 1.0),
+    "WP_SPEED": ("speed", 1.0),
     "WP_RADIUS": ("radius", 1.0),
 }
 _PX4 = {
@@ -32,6 +33,7 @@ _PX4 = {
     "NAV_ACC_RAD": ("radius", 1.0),
     "RTL_RETURN_ALT": ("return_height", 1.0),
     "COM_DISARM_PRFLT": ("disarm_delay", 1.0),
+    "COM_DISARM_LAND": ("disarm_after", 1.0),
 }
 # What ArduPilot decides and airframes leave open: the vehicle takes it from the parameter at start.
 _TAKEN = {
@@ -44,16 +46,17 @@ _TAKEN = {
 _ARMING, _SPOOL, _LANDED = 2.0, 0.75, 2.7
 _WIND = {"SIM_WIND_SPD", "SIM_WIND_DIR", "SIM_WIND_DIR_Z"}
 _ROVER_ONLY = {"CRUISE_SPEED", "WP_RADIUS"}
+_UNTIL = {"disarm_delay", "disarm_after"}  # s; a value of 0 or less: never
 _ACTIONS = {0: -1, 1: int(layout.LAND), 2: int(layout.RETURN)}  # BATT_FS_*_ACT: mode of the fleet
 _CHARGE = {"BATT_LOW_MAH", "BATT_CRT_MAH", "BATT_FS_LOW_ACT", "BATT_FS_CRT_ACT", "BAT_LOW_THR", "BAT_CRIT_THR"}
-_CHARGE |= {"BAT_EMERGEN_THR", "COM_LOW_BAT_ACT", "BATT_CAPACITY"}
+_CHARGE |= {"BAT_EMERGEN_THR", "COM_LOW_BAT_ACT", "BATT_CAPACITY", "BAT1_CAPACITY"}
 
 
 def show_vehicle(pilot: Pilot, timed: bool) -> None:
     """Set the parameters that describe the vehicle to what it is; with `timed`, a copter takes a real one's times."""
     frame, parameters = pilot.fleet.frames[pilot.row], pilot.parameters
     for name, (field, scale) in (_PX4 if pilot.persona.px4 else _ARDUPILOT).items():
-        if name in parameters and (pilot.persona.frame == "rover" or name not in _ROVER_ONLY):
+        if name in parameters and name != "WP_SPEED" and (pilot.persona.frame == "rover" or name not in _ROVER_ONLY):
             parameters.set(name, scale * float(frame[field]))
     capacity = float(frame["capacity"]) / 3.6  # mAh
     low, critical, action = float(frame["low"]), float(frame["critical"]), int(frame["low_action"])
@@ -85,7 +88,19 @@ def tune_vehicle(pilot: Pilot, name: str) -> None:
     """Let the vehicle follow the parameter `name`; most have no effect."""
     frames, row, parameters = pilot.fleet.frames, pilot.row, pilot.parameters
     field = (_PX4 if pilot.persona.px4 else {**_ARDUPILOT, **_TAKEN}).get(name)
-    if field and (parameters[name] > 0.0 or name == "RTL_LOIT_TIME"):
+    known = parameters.table[name]
+    if (field or name in _WIND or name.endswith("_CAPACITY")) and not known.low <= parameters[name] <= known.high:
+        pilot.say(4, f"{name} out of range, not used")
+        return
+    if name.endswith("_CAPACITY") and parameters[name] > 0.0:
+        frames["capacity"][row] = 3.6 * parameters[name]
+        state = pilot.fleet.state  # a pack holds no more than its capacity
+        state["charge"][row] = min(state["charge"][row], frames["capacity"][row])
+    if name == "WP_SPEED" and parameters[name] <= 0.0:
+        frames["speed"][row] = parameters["CRUISE_SPEED"]
+    elif field and field[0] in _UNTIL and parameters[name] <= 0.0:
+        frames[field[0]][row] = math.inf
+    elif field and (parameters[name] > 0.0 or name == "RTL_LOIT_TIME"):
         frames[field[0]][row] = parameters[name] / field[1]
     elif name in _WIND:
         speed, rise = parameters["SIM_WIND_SPD"], math.radians(parameters["SIM_WIND_DIR_Z"])
@@ -100,11 +115,7 @@ def tune_vehicle(pilot: Pilot, name: str) -> None:
             int(parameters["COM_LOW_BAT_ACT"]), int(layout.RETURN)
         )
     elif name in _CHARGE:
-        capacity = parameters["BATT_CAPACITY"]
-        if name == "BATT_CAPACITY" and capacity > 0.0:
-            frames["capacity"][row] = 3.6 * capacity
-        else:
-            capacity = float(frames["capacity"][row]) / 3.6
+        capacity = float(frames["capacity"][row]) / 3.6
         lands = parameters["BATT_FS_CRT_ACT"] == 1
         frames["low"][row] = parameters["BATT_LOW_MAH"] / capacity
         frames["critical"][row] = parameters["BATT_CRT_MAH"] / capacity if lands else 0.0

@@ -23,7 +23,7 @@ import msgpack
 
 from cosim.contract.errors import ProtocolError
 
-PROTOCOL = 7  # of all messages; rises with every change of any of them
+PROTOCOL = 9  # of all messages; rises with every change of any of them
 MAX_SESSION = 16  # B
 MAX_BUFFERS = 4096  # of one message
 MAX_BUFFER_BYTES = 1 << 30  # of one message, all buffers together
@@ -135,7 +135,7 @@ class List:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RowOf:
     """A list of as many values as there are fields, each what its field takes."""
 
     fields: tuple[Field, ...]
@@ -149,7 +149,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableOf:
     """A map of at most `most` texts to what `of` takes."""
 
     of: Field
@@ -174,7 +174,7 @@ class Anything:
 # -- messages ----------------------------------------------------------------------------------
 
 
-class Placed(NamedTuple):
+class BufferPlace(NamedTuple):
     """Where in shared memory the buffers of a message lie."""
 
     places: Sequence[int]  # segment and offset in bytes of each buffer, one after another
@@ -189,7 +189,7 @@ class Message(NamedTuple):
     session: bytes = b""
     number: int = 0
     sizes: Sequence[int] = ()
-    placed: Placed | None = None  # None: they follow
+    placed: BufferPlace | None = None  # None: they follow
 
 
 class MessageSet:
@@ -212,7 +212,7 @@ class MessageSet:
         session: bytes = b"",
         number: int = 0,
         sizes: Sequence[int] | None = None,
-        placed: Placed | None = None,
+        placed: BufferPlace | None = None,
     ) -> bytes:
         """The bytes of a message. Raises `ProtocolError` when the far end would refuse it."""
         body = {} if body is None else body
@@ -265,7 +265,7 @@ class MessageSet:
                 raise ProtocolError(f"'{name}' of a '{kind}' is not what it must be: {field}")
 
 
-def _buffers(item: object) -> tuple[Sequence[int], Placed | None]:
+def _buffers(item: object) -> tuple[Sequence[int], BufferPlace | None]:
     if type(item) is not list or len(item) != 2:
         raise ProtocolError("what a message says of its buffers has not two parts")
     sizes, where = item
@@ -281,7 +281,7 @@ def _buffers(item: object) -> tuple[Sequence[int], Placed | None]:
         raise ProtocolError("not every buffer of a message has a place")
     if len(announced) > MAX_SEGMENTS or not all(type(n) is int and 0 <= n < MAX_SEGMENTS for n in announced):
         raise ProtocolError("a message announces shared memory by wrong numbers")
-    return sizes, Placed(places, announced)
+    return sizes, BufferPlace(places, announced)
 
 
 def check_sizes(sizes: Sequence[int]) -> None:

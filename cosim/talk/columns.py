@@ -72,7 +72,7 @@ class Buffers:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentTable:
     """What to remember of a sent table to find what is new in the next one."""
 
     epoch: int
@@ -84,7 +84,7 @@ class Encoder:
     """Turns frames into header items and arrays; remembers the tables that the far end has."""
 
     def __init__(self) -> None:
-        self._sent: dict[int, Sent] = {}  # by first slot
+        self._sent: dict[int, SentTable] = {}  # by first slot
 
     def frames(self, frames: Iterable[Frame], arrays: list[Array]) -> list[list[Any]]:
         """The header items of `frames`; their arrays are appended to `arrays`."""
@@ -116,19 +116,19 @@ class Encoder:
         if sent is not None and len(sent.generation) == len(table.ids):
             changed = changes(sent, table.ids, generation)
             empty = [i for i in sent.empty if not table.ids[i]]
-            self._sent[table.first] = Sent(table.epoch, generation, empty)
+            self._sent[table.first] = SentTable(table.epoch, generation, empty)
             if len(changed) * 2 < len(table.ids):
                 arrays += (changed, generation[changed])
                 ids = [table.ids[i] for i in changed.tolist()]
                 return [table.first, table.epoch, len(table.ids), ids, sent.epoch]
         else:
             empty = [i for i, text in enumerate(table.ids) if not text]
-            self._sent[table.first] = Sent(table.epoch, generation, empty)
+            self._sent[table.first] = SentTable(table.epoch, generation, empty)
         arrays.append(generation)
         return [table.first, table.epoch, len(table.ids), list(table.ids), None]
 
 
-def changes(sent: Sent, ids: Sequence[str], generation: NDArray[np.int32]) -> NDArray[np.int32]:
+def changes(sent: SentTable, ids: Sequence[str], generation: NDArray[np.int32]) -> NDArray[np.int32]:
     """Ascending indices at which a table of the same length differs from the one that was sent.
 
     An id changes together with its generation, or when its slot is taken for the first time.

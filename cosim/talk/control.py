@@ -1,8 +1,8 @@
 """Commands to a run in progress: pause it, inject an event, list its live nodes, ...
 
-Each request gets one answer. A client needs the token to give commands; without it, every request is refused. The
-address is loopback unless another one is given. A run may write address and token into a file that only its user can
-read (`FILE`), from which `find` reads them.
+Each request gets one answer. Both sides prove that they know the token, by keys derived from it (CURVE), before
+anything is sent. The address is loopback unless another one is given. A run may write address and token into a file
+that only its user can read (`FILE`), from which `find` reads them.
 """
 
 from __future__ import annotations
@@ -13,29 +13,44 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import zmq
 
 from cosim.contract.errors import CosimError, ProtocolError, SetupError
-from cosim.talk.codec import Anything, Body, Is, MessageSet, Table, Text
+from cosim.talk.codec import Anything, Body, Is, MessageSet, TableOf, Text
 from cosim.talk.doorkeeper import SMALL
-from cosim.talk.sockets import Closing, Door, bounded, dial, each
+from cosim.talk.keys import of_token
+from cosim.talk.sockets import Closing, Door, bounded, dial, each, event
 
 log = logging.getLogger("cosim.control")
 
 FILE = "control.json"
+# Of a run's commands, and of those of its live nodes: where the files lie in its folder, what such a run is called,
+# and the variable with the token.
+RUN = (f"logs/{FILE}", "run under --control", "COSIM_TOKEN")
+LIVE = (f"logs/*/{FILE}", "run with live nodes", "COSIM_LIVE_TOKEN")
 MAX_REQUEST = 8192  # B
 MAX_ANSWER = 16 << 20  # B
 _LOOK = 100  # ms between two looks at whether the run has ended
 _BATCH = 16  # requests in a row
+_TURN = 20  # ms between two looks at whether a connection was refused
+_REFUSED = int(zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_DISCONNECTED)
+_REFUSALS = 3  # connections that end in the handshake, one of which may have had to make room
 
 REQUESTS = MessageSet(
-    "a client", {"request": {"token": Text(200, free=True), "do": Text(40), "with": Table(Anything(), 32)}}, MAX_REQUEST
+    "a client",
+    {"request": {"token": Text(200, free=True), "do": Text(40), "with": TableOf(Anything(), 32)}},
+    MAX_REQUEST,
 )
 ANSWERS = MessageSet(
-    "a run", {"answer": {"ok": Is(bool), "error": Text(2000, free=True), "state": Table(Anything(), 1000)}}, MAX_ANSWER
+    "a run",
+    {"answer": {"ok": Is(bool), "error": Text(2000, free=True), "state": TableOf(Anything(), 1000)}},
+    MAX_ANSWER,
 )
 
 Act = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
@@ -64,7 +79,7 @@ class ControlSocket(Closing):
 
     `act(verb, arguments)` carries out one of `verbs` and returns the answer; a `CosimError` or `ValueError` that it
     raises becomes the answer "refused, because". With `folder`, address and token are written there, into `FILE`
-    (mode 0600).
+    (mode 0600); a token that is not `fresh` stays out of it.
     """
 
     def __init__(
@@ -75,15 +90,16 @@ class ControlSocket(Closing):
         *,
         verbs: Sequence[str],
         folder: Path | None = None,
+        fresh: bool = True,
     ) -> None:
         if not token:
             raise SetupError("a run under control needs a token: set COSIM_TOKEN")
         self._act, self._token, self._verbs = act, token, tuple(verbs)
         self._path = folder / FILE if folder is not None else None
-        self._door = Door(address, MAX_REQUEST, SMALL, waiting=(16, 16))
+        self._door = Door(address, MAX_REQUEST, replace(SMALL, looks=False), token=token, waiting=(16, 16))
         self.address = self._door.address
         try:
-            self._write()
+            self._write(token if fresh else "")
         except OSError as error:
             self._door.close()
             raise SetupError(f"the address of the control socket cannot be written: {error}") from error
@@ -96,13 +112,13 @@ class ControlSocket(Closing):
         self._ending.set()
         self._thread.join()
 
-    def _write(self) -> None:
+    def _write(self, token: str) -> None:
         if self._path is None:
             return
         self._path.unlink(missing_ok=True)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump({"address": self.address, "token": self._token, "pid": os.getpid()}, file)
+            json.dump({"address": self.address, "token": token, "pid": os.getpid()}, file)
 
     def _serve(self) -> None:
         try:
@@ -157,14 +173,25 @@ def command(address: str, token: str, verb: str, *, timeout: float = 5.0, **argu
     Raises `ControlError` when it is refused or when no answer comes within `timeout` s.
     """
     data = REQUESTS.pack("request", {"token": token, "do": verb, "with": arguments})
-    with zmq.Context() as context, bounded(context, zmq.DEALER, MAX_ANSWER) as socket:
+    key = of_token(token)[1]
+    with (
+        zmq.Context() as context,
+        bounded(context, zmq.DEALER, MAX_ANSWER, key=key) as socket,
+        socket.get_monitor_socket(_REFUSED) as monitor,
+    ):
         try:
             dial(socket, address)
         except SetupError as error:
             raise ControlError(str(error)) from error
         socket.send(data)
-        if not socket.poll(max(int(timeout * 1e3), 1)):
-            raise ControlError(f"the run at {address} does not answer; has it ended?")
+        end, refused = monotonic() + timeout, 0
+        while not socket.poll(_TURN):
+            with suppress(zmq.Again):
+                refused += bool(event(monitor, zmq.NOBLOCK))
+            if refused >= _REFUSALS:
+                raise ControlError(f"the token is wrong, or {address} is not that of the run")
+            if monotonic() > end:
+                raise ControlError(f"the run at {address} does not answer; has it ended?")
         try:
             answer = ANSWERS.unpack(socket.recv()).body
         except ProtocolError as error:
@@ -173,3 +200,27 @@ def command(address: str, token: str, verb: str, *, timeout: float = 5.0, **argu
         raise ControlError(answer["error"])
     state: dict[str, Any] = answer["state"]
     return state
+
+
+def find(
+    where: str = "", token: str = "", kind: tuple[str, str, str] = RUN, base: Path = Path("runs")
+) -> tuple[str, str]:
+    """Address and token of a run under way: of its folder, or of tcp://HOST:PORT, which needs `token`.
+
+    Without `where` it is the latest below `base`. `kind` is `RUN` or `LIVE`. Raises `SetupError` when there is none.
+    """
+    pattern, what, variable = kind
+    if not where.startswith(("tcp://", "ipc://")):
+        found = Path(where).glob(pattern) if where else base.glob(f"*/*/{pattern}")
+        paths = sorted(found, key=lambda path: path.stat().st_mtime)
+        if not paths:
+            none = f"no {what} is under way below '{base}'; name its folder or its address"
+            raise SetupError(f"{where} is no {what} under way: there is no {pattern} in it" if where else none)
+        try:
+            data = json.loads(paths[-1].read_text("utf-8"))
+            where, token = str(data["address"]), str(data["token"]) or token
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise SetupError(f"{paths[-1]} cannot be read: {error}") from error
+    if not token:
+        raise SetupError(f"the token of {where} must be in {variable}; a new one stands in the run's {pattern}")
+    return where, token

@@ -6,16 +6,18 @@ ZeroMQ socket, which listens where no one else can reach it, once the client has
 
 There are three classes of guests: *silent* (nothing received yet; one descriptor each), *greeting* (handshake in
 progress; three descriptors each) and *admitted* (our side has sent READY, which with CURVE it sends to known keys
-only). Each class is bounded in number and the first two in time. When there are too many silent or greeting guests, one
-of the address that has most of them is disconnected at random. So a newcomer always has a chance, however many guests
-hold their places. On sockets without keys the frames of admitted guests are checked as well: size, parts of a message,
-bytes in all.
+only). Each class is bounded in number and the first two in time. When there are too many of a class, one of the address
+that has most of them is disconnected at random. So a newcomer always has a chance, however many guests hold their
+places. On sockets without keys the frames of admitted guests are checked as well: size, parts of a message, bytes in
+all, and the time until the first request. When they are full, those that have asked nothing go first, and those one of
+whose first requests ends with the words of the owner stay.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hmac
 import logging
 import os
 import random
@@ -29,24 +31,31 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from cosim.contract.errors import SetupError
 
 log = logging.getLogger("cosim.doorkeeper")
+T = TypeVar("T")
 
 CHUNK = 1 << 18  # B carried at once, and at most held per direction of a guest
 MOST_FILES = 1 << 16  # open files that this process asks for
 RESERVE = 256  # open files that are left to the rest of the process
 FAREWELL = 1.0  # s for the last messages to leave
 PER_GUEST = 3  # descriptors: towards the guest, towards ZeroMQ, and ZeroMQ's own
+PATIENCE = 2.0  # s for the first request
+_RANDOM = random.SystemRandom()
 _FOLDER = "cosim-door-"
 _SIGNATURE = 0xFF  # first byte of ZeroMQ's greeting
 _GREETING = 64  # B, ZMTP 3
 # The last command of a handshake: how long it is, in one byte or in eight, and its name.
 _READY = re.compile(rb"(\x04.|\x06.{8})\x05READY", re.DOTALL)
 _LARGEST_COMMAND = 1 << 16  # B
+_LONGEST_WORDS = 256  # B of a request that may show who the owner is
+_FIRST = 8  # requests that may: subscriptions come in the order of their topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +65,7 @@ class Limits:
     connections: int = 64  # admitted at a time
     silent: int = 64  # that have sent nothing yet
     greeting: int = 32  # in their handshake
-    patience: float = 2.0  # s for the first byte
+    patience: float = PATIENCE  # for the first byte, and for the first request if frames are looked at
     handshake: float = 5.0  # s for the handshake
     looks: bool = False  # frames are looked at; needs a socket without encryption
     message: int = 1 << 16  # B of one frame, if looked at
@@ -99,6 +108,12 @@ def affordable(wanted: Limits, needed: int = 0) -> Limits:
     return replace(wanted, connections=count)
 
 
+def shown_out(guests: Collection[T], where: Callable[[T], str]) -> T:
+    """Whom to disconnect at a door that is full: one at random of the address that has most."""
+    (most, _), *_ = Counter(map(where, guests)).most_common(1)
+    return _RANDOM.choice([guest for guest in guests if where(guest) == most])
+
+
 def deserted(path: Path) -> bool:
     """Whether `path` is a Unix socket that a process left behind: nothing listens there any more."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -115,13 +130,23 @@ def forget(path: Path) -> None:
 
 
 class Frames:
-    """Follows the frames of one guest (ZMTP 3.1, not encrypted) without keeping any of them."""
+    """Follows the frames of one guest (ZMTP 3.1, not encrypted) without keeping any of them.
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    `known` is whether one of the first requests ended with `words`.
+    """
+
+    def __init__(self, limits: Limits, words: bytes = b"") -> None:
+        self._limits, self._words = limits, words
         self._skip = _GREETING  # B until the next header
         self._head = bytearray()
-        self._parts = self._total = 0
+        self._body: bytearray | None = None  # of a frame that may be the first request
+        self._parts = self._total = self._requests = 0
+        self.known = False
+
+    @property
+    def asked(self) -> bool:
+        """Whether there was more than a handshake and heartbeats."""
+        return self._requests > 0
 
     def take(self, data: memoryview) -> str:
         """What is wrong with what the guest has sent up to here, "" if nothing."""
@@ -132,8 +157,12 @@ class Frames:
         while at < len(data):
             if self._skip:
                 step = min(self._skip, len(data) - at)
+                if self._body is not None:
+                    self._body += data[at : at + step]
                 self._skip -= step
                 at += step
+                if not self._skip:
+                    self._request()
                 continue
             self._head.append(data[at])
             at += 1
@@ -141,6 +170,8 @@ class Frames:
                 continue
             flags, self._skip = self._head[0], int.from_bytes(self._head[1:], "big")
             self._head.clear()
+            self._body = bytearray() if self._requests < _FIRST and self._skip <= _LONGEST_WORDS else None
+            self._requests += self._skip > _LONGEST_WORDS
             if flags & 4:
                 if self._skip > _LARGEST_COMMAND:
                     return f"a command of {self._skip} B"
@@ -151,6 +182,12 @@ class Frames:
             if not flags & 1:
                 self._parts = 0
         return ""
+
+    def _request(self) -> None:
+        body, self._body = self._body, None
+        if body is not None and bytes(body[1 : 1 + body[0]]) not in (b"READY", b"ERROR", b"PING", b"PONG"):
+            self._requests += 1
+            self.known |= bool(self._words) and hmac.compare_digest(body[-len(self._words) :], self._words)
 
 
 @dataclass(slots=True, eq=False)
@@ -172,12 +209,12 @@ class _Guest:
 class Doorkeeper:
     """Serves `bind` (tcp://HOST:PORT with * for any, ipc://PATH) in a thread, and passes admitted guests to `inner`.
 
-    ZeroMQ is to listen at `inner` before the first guest comes; `address` is what others connect to. Raises
-    `SetupError` when the address cannot be used.
+    ZeroMQ is to listen at `inner` before the first guest comes; `address` is what others connect to. A guest of
+    whose first requests one ends with `words` is the owner's. Raises `SetupError` when the address cannot be used.
     """
 
-    def __init__(self, bind: str, limits: Limits, *, needed: int = 0) -> None:
-        self.limits = affordable(limits, needed)
+    def __init__(self, bind: str, limits: Limits, *, needed: int = 0, words: bytes = b"") -> None:
+        self.limits, self._words = affordable(limits, needed), words
         self.turned_away: Counter[str] = Counter()  # connections, by reason
         for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):  # of processes that were killed
             if deserted(folder / "door"):
@@ -190,7 +227,6 @@ class Doorkeeper:
         except (OSError, ValueError, OverflowError) as error:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise SetupError(f"cannot listen at {bind}: {getattr(error, 'strerror', '') or error}") from error
-        self._random = random.SystemRandom()
         self._guests: set[_Guest] = set()
         self._silent: set[_Guest] = set()
         self._greeting: set[_Guest] = set()
@@ -277,6 +313,7 @@ class Doorkeeper:
         for guests, patience, why in (
             (self._silent, self.limits.patience, "said nothing"),
             (self._greeting, self.limits.handshake, "slow handshake"),
+            (self._idle(), self.limits.patience, "asked nothing"),
         ):
             for guest in [guest for guest in guests if now - guest.since > patience]:
                 self._end(guest, why)
@@ -304,12 +341,18 @@ class Doorkeeper:
             self._silent.add(guest)
             self._selector.register(outer, selectors.EVENT_READ, guest)
 
+    def _idle(self) -> set[_Guest]:
+        """Admitted guests that have asked nothing, where that can be seen."""
+        return {guest for guest in self._in() if guest.frames is not None and not guest.frames.asked}
+
+    def _in(self) -> set[_Guest]:
+        return self._guests - self._silent - self._greeting
+
     def _room(self, guests: set[_Guest], most: int, why: str) -> None:
         """Make room for one more: disconnect a guest of the address that has most."""
         if len(guests) < most:
             return
-        (where, _), *_ = Counter(guest.where for guest in guests).most_common(1)
-        self._end(self._random.choice([guest for guest in guests if guest.where == where]), why)
+        self._end(shown_out(guests, lambda guest: guest.where), why)
 
     def _greet(self, guest: _Guest) -> bool:
         """The guest has begun to talk: connect it to ZeroMQ."""
@@ -328,7 +371,7 @@ class Doorkeeper:
             self._end(guest, "too many in their handshake")
             return False
         guest.since = time.monotonic()
-        guest.frames = Frames(self.limits) if self.limits.looks else None
+        guest.frames = Frames(self.limits, self._words) if self.limits.looks else None
         self._greeting.add(guest)
         self._selector.register(inner, selectors.EVENT_READ, guest)
         return True
@@ -380,7 +423,11 @@ class Doorkeeper:
                 guest.said = None
             return True
         guest.said = None
+        strangers = {other for other in self._in() if other.frames is not None and not other.frames.known}
         self._greeting.discard(guest)
+        guest.since = time.monotonic()
+        if strangers and self.admitted > self.limits.connections:
+            self._room(self._idle() - {guest} or strangers, 0, "others needed the place")
         if self.admitted > self.limits.connections:
             self._end(guest, "no room for more connections", loudly=True)
             return False

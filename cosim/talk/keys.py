@@ -7,11 +7,14 @@ may attach.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from zmq.utils import z85
 
 from cosim.contract.errors import SetupError
 from cosim.talk.codec import Text
@@ -42,6 +45,26 @@ def make(name: str, server: str = "") -> Key:
         raise SetupError(f"'{name[:100]}' is no name of a key: letters, digits, '.', '_' and '-'")
     public, secret = zmq.curve_keypair()
     return Key(name, public.decode(), secret.decode(), server)
+
+
+def of_token(token: str) -> tuple[Key, Key]:
+    """The pairs of server and client that both derive who know `token`, which itself never travels.
+
+    So a client knows that the server has the token before it sends anything, and strangers end in the handshake.
+    """
+    import zmq
+
+    def derived(role: str) -> tuple[str, str]:
+        secret = z85.encode(hashlib.sha256(f"cosim {role} {token}".encode("utf-8", "replace")).digest())
+        return zmq.curve_public(secret).decode(), secret.decode()
+
+    server = Key(SERVER, *derived(SERVER))
+    return server, Key("client", *derived("client"), server.public)
+
+
+def words_of(token: str) -> bytes:
+    """What an observer who knows `token` shows any publication, the run's or not: it gives no command."""
+    return hashlib.sha256(f"cosim observer {token}".encode()).hexdigest().encode() if token else b""
 
 
 def write(key: Key, folder: Path) -> tuple[Path, Path]:

@@ -23,7 +23,7 @@ import numpy as np
 
 from cosim.contract.errors import ProtocolError
 from cosim.contract.frame import Array
-from cosim.talk.codec import MAX_SEGMENTS, Placed
+from cosim.talk.codec import MAX_SEGMENTS, BufferPlace
 from cosim.talk.columns import Buffers
 
 ALIGN = 64  # B, a cache line
@@ -83,7 +83,7 @@ class Writer:
         self._turn = 0
         self._known: dict[object, tuple[int, Segment]] = {}  # forwarded ones by lane: number and what was announced
 
-    def write(self, arrays: Sequence[Array]) -> tuple[Placed, list[int]]:
+    def write(self, arrays: Sequence[Array]) -> tuple[BufferPlace, list[int]]:
         """Where the far end finds `arrays`, and the open files that it must be sent."""
         places = [0] * (2 * len(arrays))
         announced: dict[int, int] = {}  # number and open file of segments that are new to the far end
@@ -92,7 +92,7 @@ class Writer:
             own = [i for i, array in enumerate(arrays) if not self._name(array, i, places, announced)]
         if own:
             self._copy(arrays, own, places, announced)
-        return Placed(places, list(announced)), list(announced.values())
+        return BufferPlace(places, list(announced)), list(announced.values())
 
     def _copy(self, arrays: Sequence[Array], own: Sequence[int], places: list[int], announced: dict[int, int]) -> None:
         lane, self._turn = self._turn, (self._turn + 1) % LANES
@@ -132,7 +132,7 @@ class Reader:
         self._segments: dict[int, Segment] = {}
         self._sender = object()  # what its lanes are known by
 
-    def read(self, placed: Placed, sizes: Sequence[int], files: Iterable[int]) -> Buffers:
+    def read(self, placed: BufferPlace, sizes: Sequence[int], files: Iterable[int]) -> Buffers:
         """The buffers of `sizes`; `files` are the open files that came with the message, taken over."""
         files = list(files)
         if len(files) != len(placed.announced):

@@ -13,6 +13,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic, sleep
 from typing import Any
@@ -22,9 +23,22 @@ import zmq
 
 from cosim.contract.errors import ProtocolError
 from cosim.contract.frame import Array, Frame, SlotTable
-from cosim.talk.codec import MAX_BUFFER_BYTES, Anything, Data, Is, List, Message, MessageSet, Number, Row, Table, Whole
+from cosim.talk.codec import (
+    MAX_BUFFER_BYTES,
+    Anything,
+    Data,
+    Is,
+    List,
+    Message,
+    MessageSet,
+    Number,
+    RowOf,
+    TableOf,
+    Whole,
+)
 from cosim.talk.columns import Buffers, Decoder, Encoder, expect
 from cosim.talk.doorkeeper import Limits
+from cosim.talk.keys import words_of
 from cosim.talk.memory import ALIGN, layout
 from cosim.talk.sockets import Closing, Door, bounded, dial
 
@@ -38,9 +52,9 @@ PUBLICATION = MessageSet(
             "run": Data(8, least=8),  # separates this run's tables from those of another one at the same address
             "time": Number(),  # s, simulated
             "frames": Anything(),  # as of an encoder that has sent the tables
-            "tables": List(Row((Whole(), _EPOCH, Data(MAX_HEADER))), 4096),  # first slot, epoch, packed `TABLE`
+            "tables": List(RowOf((Whole(), _EPOCH, Data(MAX_HEADER))), 4096),  # first slot, epoch, packed `TABLE`
             "scene": Data(MAX_HEADER),
-            "state": Table(Anything(), 1000),
+            "state": TableOf(Anything(), 1000),
         }
     },
     MAX_HEADER,
@@ -50,7 +64,9 @@ TABLE = MessageSet("a run", {"table": {"ids": List(Is(str), 1 << 24), "generatio
 OBSERVERS = Limits(connections=32, silent=16, greeting=8, looks=True, message=256, parts=1, total=1 << 15)
 LINGER = 1000  # ms that the last message of a run is still offered after its end
 AGAIN = (0.1, 0.25, 0.5)  # s after the last message that it is sent again
+
 WAITING = 2  # messages kept for an observer whose connection is full
+_PASSED = 64  # messages that a slow observer passes over at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +84,14 @@ class TickSnapshot:
 class Publisher(Closing):
     """The run's side, at `address` (the system chooses the port for tcp://127.0.0.1:*).
 
-    `scene` describes the run to observers (`cosim.bus.describe.describe`).
+    `scene` describes the run to observers (`cosim.bus.describe.describe`). Those who know `token` keep their places.
     """
 
-    def __init__(self, address: str = "tcp://127.0.0.1:*", scene: Mapping[str, Any] | None = None) -> None:
-        self._door = Door(address, OBSERVERS.message, OBSERVERS, kind=zmq.XPUB, waiting=(16, WAITING))
+    def __init__(
+        self, address: str = "tcp://127.0.0.1:*", scene: Mapping[str, Any] | None = None, token: str = ""
+    ) -> None:
+        words = words_of(token)
+        self._door = Door(address, OBSERVERS.message, OBSERVERS, kind=zmq.XPUB, words=words, waiting=(16, WAITING))
         self._socket, self.address = self._door.socket, self._door.address
         self.describe(scene or {})
         self._run = os.urandom(8)  # separates this run's tables from those of another one at the same address
@@ -146,11 +165,14 @@ class Publisher(Closing):
 
 
 class Subscriber(Closing):
-    """An observer's side of the publisher at `address`."""
+    """An observer's side of the publisher at `address`, which gives a place to those who know its `token`."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, token: str = "") -> None:
         self._socket = bounded(zmq.Context.instance(), zmq.SUB, 2 * MAX_BUFFER_BYTES)
-        self._socket.setsockopt(zmq.CONFLATE, 1)  # keeps the newest message only
+        # It keeps the newest message only, and of several subscriptions on their way just one: see `latest`.
+        self._socket.setsockopt(zmq.CONFLATE, not token)
+        if token:
+            self._socket.setsockopt(zmq.SUBSCRIBE, words_of(token))
         self._socket.setsockopt(zmq.SUBSCRIBE, b"")
         dial(self._socket, address)
         self._run = b""
@@ -161,7 +183,13 @@ class Subscriber(Closing):
         """What was published last and not seen yet; None when nothing comes within `timeout` s."""
         if not self._socket.poll(max(int(timeout * 1e3), 0)):
             return None
-        message, buffers = disassemble(self._socket.recv(copy=False).buffer)
+        newest = self._socket.recv(copy=False)
+        for _ in range(_PASSED):
+            with suppress(zmq.Again):
+                newest = self._socket.recv(zmq.NOBLOCK, copy=False)
+                continue
+            break
+        message, buffers = disassemble(newest.buffer)
         body = message.body
         if body["run"] != self._run:
             self._run, self._tables, self._scene = body["run"], {}, unpack_scene(body["scene"])

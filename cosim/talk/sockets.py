@@ -6,7 +6,7 @@ import logging
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -43,14 +43,14 @@ class Closing:
 
 
 class Guard:
-    """Answers ZeroMQ's questions about keys (ZAP, RFC 27) in a thread: the `.pub` files of a folder, as they change.
+    """Answers ZeroMQ's questions about keys (ZAP, RFC 27) in a thread, by what `allowed` returns, as it changes.
 
     The thread ends with the context, which has one guard at most.
     """
 
-    def __init__(self, context: Context, folder: Path) -> None:
-        self._folder = folder
-        self._allowed = keys.allowed(folder)
+    def __init__(self, context: Context, allowed: Callable[[], Mapping[str, str]]) -> None:
+        self._look = allowed  # public key -> name
+        self._allowed = allowed()
         self._read_at = time.monotonic()
         self.refused = 0  # connections
         self._socket: zmq.Socket[bytes] = context.socket(zmq.REP)
@@ -85,7 +85,7 @@ class Guard:
             return
         self._read_at = now
         try:
-            self._allowed = keys.allowed(self._folder)
+            self._allowed = self._look()
         except CosimError as error:
             log.warning("the keys stay as they were: %s", error)
 
@@ -134,7 +134,8 @@ class Door:
     """A listening socket behind a doorkeeper, in a context of its own.
 
     With `folder`, every client proves a key of that folder of keys, and the "User-Id" of the frames that arrive names
-    the key. `needed` connections must be possible at least. Raises `SetupError` when it cannot listen.
+    the key; with `token`, it proves that it knows the token, as this side does. `words`: see `Doorkeeper`. `needed`
+    connections must be possible at least. Raises `SetupError` when it cannot listen.
     """
 
     def __init__(
@@ -145,19 +146,23 @@ class Door:
         *,
         kind: int = zmq.ROUTER,
         folder: Path | None = None,
+        token: str = "",
+        words: bytes = b"",
         needed: int = 0,
         waiting: tuple[int, int] = (128, 64),
     ) -> None:
-        own = keys.server_key(folder) if folder is not None else None
+        own, guest = keys.of_token(token) if token else (None, None)
+        own = keys.server_key(folder) if folder is not None else own
         self.public = own.public if own is not None else ""
-        self._keeper = Doorkeeper(bind, limits, needed=needed)
+        self._keeper = Doorkeeper(bind, limits, needed=needed, words=words)
         self.address = self._keeper.address
         self._zmq: Context = zmq.Context()
         self._guard: Guard | None = None
         try:
             self.socket = bounded(self._zmq, kind, longest, waiting=waiting)
-            if folder is not None and own is not None:
-                self._guard = Guard(self._zmq, folder)
+            if own is not None:
+                known = {guest.public: guest.name} if guest is not None else {}
+                self._guard = Guard(self._zmq, lambda: keys.allowed(folder) if folder is not None else known)
                 lock(self.socket, own)
             if kind == zmq.ROUTER:
                 self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)

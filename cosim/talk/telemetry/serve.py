@@ -11,11 +11,12 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from cosim.talk.doorkeeper import PATIENCE, shown_out
 from cosim.talk.telemetry.export import PROMETHEUS
 
 log = logging.getLogger("cosim.talk.telemetry")
 
-_PATIENCE = 5.0  # s for a request
+_PATIENCE = 5.0  # s for an answer
 _LONGEST = 8192  # B of a request
 _CONNECTIONS = 64  # at once, over all endpoints
 
@@ -29,7 +30,7 @@ class Endpoints:
     def __init__(self, host: str, ports: Mapping[str, int], page: Callable[[str], bytes]) -> None:
         self.addresses: dict[str, tuple[str, int]] = {}
         self._host, self._ports, self._page = host, ports, page
-        self._open = 0
+        self._guests: dict[asyncio.StreamWriter, str] = {}  # with the address of each
         self._failure: OSError | None = None
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -75,16 +76,19 @@ class Endpoints:
 
     def _answerer(self, node: str) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            self._open += 1
+            if len(self._guests) >= _CONNECTIONS:
+                out = shown_out(self._guests, self._guests.__getitem__)
+                out.transport.abort()
+                del self._guests[out]
+            self._guests[writer] = (writer.get_extra_info("peername") or ("",))[0]
             try:
-                if self._open <= _CONNECTIONS:
-                    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _PATIENCE)
-                    writer.write(self._response(node, head))
-                    await asyncio.wait_for(writer.drain(), _PATIENCE)
+                head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
+                writer.write(self._response(node, head))
+                await asyncio.wait_for(writer.drain(), _PATIENCE)
             except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
                 log.debug("a request for the metrics of %s broke off", node)
             finally:
-                self._open -= 1
+                self._guests.pop(writer, None)
                 writer.close()
 
         return answer
