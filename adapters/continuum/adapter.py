@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,32 +14,28 @@ from numpy.typing import NDArray
 from cosim.adapters.continuum import mlsysops
 from cosim.adapters.continuum.access import Access
 from cosim.adapters.continuum.air import Air, Changes
-from cosim.adapters.continuum.books import HostAccounts, summary
+from cosim.adapters.continuum.autoscale import Autoscaler
+from cosim.adapters.continuum.books import HostAccounts, summary, task_frame
 from cosim.adapters.continuum.check import problems
 from cosim.adapters.continuum.config import ContinuumConfig
 from cosim.adapters.continuum.equipment import Gauges
 from cosim.adapters.continuum.failures import Failures
+from cosim.adapters.continuum.keys import PLACING, ScaleComponent, SetScheduler
 from cosim.adapters.continuum.real_load import RealLoad
-from cosim.adapters.continuum.trace import Trace
+from cosim.adapters.continuum.trace import EventTraces
 from cosim.adapters.continuum.world import ContinuumWorld, build, slots_of
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Event, Scene
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame
-from cosim.contract.signals import TASK
-from cosim.engine.continuum.engine import Engine
-from cosim.engine.continuum.layout import INTERVAL
-from cosim.engine.continuum.stepping import Decisions, View, reach_of, read
+from cosim.engine.continuum.engine import Deciding, Engine
+from cosim.engine.continuum.stepping import reach_of
 from cosim.schedulers import scheduler
 
 log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from cosim.schedulers.mlsysops import ClusterAgent
-    from cosim.schedulers.state import Policy
-
-# columns of the `task` signal that the engine calls otherwise
-_ENGINE_NAMES = {"task": "serial"}
 
 
 class ContinuumAdapter:
@@ -56,47 +51,55 @@ class ContinuumAdapter:
     def start(self, context: Context) -> None:
         """Build the engine. Raises `ScenarioError` for what `check` finds."""
         refuse(problems(self._config, context))
-        scene = _without(context.scene, self._config.leave)
-        policy, chosen = self._scheduler(context)
+        scene = context.scene
+        self._period = context.period
+        self._decide_by(self._scheduler(context))
         self._scene: Scene = scene
         self._scratch = Path(context.scratch)
         self._slot_of = {node.id: slot for slot, node in enumerate(scene.nodes)}
         self._world: ContinuumWorld = build(scene, self._config, Path(context.root), context.duration)
+        where, takes = self._config.deciding, None
+        if where is not None:
+            seconds = where.takes if isinstance(where.takes, float) else None
+            takes = Deciding(self._slot_of[where.on], seconds)
         self._engine = Engine(
             self._world.system,
             int(np.random.SeedSequence(context.seed).generate_state(1, np.uint64)[0]),
-            chosen,
+            self._chosen,
             patience=self._config.patience,
             drop_late=self._config.drop_late,
             threshold=self._config.threshold,
             threads=self._config.threads,
+            deciding=takes,
         )
         if self._config.threads > 1 and (why := self._engine.undivided):
             log.warning("%s is advanced in one thread: %s", context.name, why)
-        self._learn = getattr(chosen, "learn", None) if getattr(chosen, "learns", False) else None
-        self._decide: Callable[[View], Decisions] | None = None
-        if policy is not None:
-            from cosim.schedulers.models import per_step
-
-            self._decide = per_step(policy, context.period)
-            self._since = read(self._engine.state)  # when the policy was asked last
+        self._turns = 0  # of a policy that decides by the clock
+        self._every = self._config.decide if isinstance(self._config.decide, float) else None
         self._real = RealLoad(scene)
         self._books = HostAccounts(self._engine, self._world, scene, self._real)
         self._gauges = Gauges(self._engine, self._config.signals)
         trace = self._config.trace
-        self._left = _sources_of(context.scene, self._config.leave) if self._config.leave else None
-        self._trace = None if trace is None else Trace(trace, scene, self._engine)
+        self._left = _sources_of(scene, self._config.leave) if self._config.leave else None
+        self._trace = None if trace is None else EventTraces(trace, scene, self._engine)
         self._changes = Changes(scene.capacity)
         self._failures = Failures(self._config.failures, scene, len(self._world.system.link_a), context.seed)
         network = self._config.network
+        scale = self._config.autoscale
+        self._scaler = Autoscaler(scale, scene, self._engine) if scale else None
         self._struck = np.zeros(scene.capacity, np.bool_)  # failed by an event
         self._access = None if network is None else Access(network, scene, self._engine, context.period)
         self._air = Air.silent()
         self._generation = np.zeros(scene.capacity, np.int64)
         self._present = np.arange(scene.capacity) < len(scene.nodes)
 
-    def _scheduler(self, context: Context) -> tuple[Policy | None, Any]:
-        """The policy that decides per interval, if it does, and what the engine asks."""
+    def _decide_by(self, chosen: Any) -> None:  # noqa: ANN401 - a number or a function
+        self._chosen = chosen
+        self._learn = getattr(chosen, "learn", None) if getattr(chosen, "learns", False) else None
+        self._whole = getattr(chosen, "whole", False)
+
+    def _scheduler(self, context: Context) -> Any:  # noqa: ANN401 - a number or a function
+        """What the engine asks."""
         self._agent: ClusterAgent | None = None
         found = scheduler(self._config.scheduler)
         if found.files and self._config.mlsysops is not None:
@@ -105,15 +108,13 @@ class ContinuumAdapter:
 
             self._agent = mlsysops.agent(self._config.mlsysops, context)
             self._monitor = PolicyMonitor(context.scene)
-            return None, PerTask(self._agent)
-        if found.make is not None and "task" not in found.decisions:
-            return found.policy("continuum"), INTERVAL
-        return None, found.for_continuum()
+            return PerTask(self._agent)
+        every = self._config.decide
+        return found.for_continuum(context.period if every is None else every, waits=every is not None)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
-        early: dict[str, NDArray[Any]] = {}
-        if self._decide is not None and time > self._engine.now:  # once per step, as things stand at its beginning
-            early = self._engine.step(0.0, self._decide(self._view)).ended
+        if self._whole and self._every is None and time > self._engine.now:
+            self._engine.decide()  # about what the policy has kept waiting
         for event in sorted(inputs.events, key=lambda event: event.at):
             at = min(max(event.at, self._engine.now), time)
             self._break_down(at)
@@ -123,11 +124,13 @@ class ContinuumAdapter:
         self._advance(time)
         self._presence(inputs.all("mobility"))
         self._air = self._air.following(self._links(time, inputs), self._present)
-        self._tell_radio()
+        self._pass_radio()
         for frame in inputs.all("demand"):
             self._engine.set_work(frame.slot, frame["workload"], frame["work"])
+        for frame in inputs.all("taken"):
+            self._engine.set_taken(frame["workload"], frame["share"])
         self._real.heard(inputs.all("resources"))
-        ended = self._ended(early)
+        ended = self._engine.drain()
         if self._learn is not None:
             self._learn(ended)
         hosts = self._books.host_frame(time)
@@ -135,24 +138,24 @@ class ContinuumAdapter:
             measured = self._monitor.metrics(time, hosts, [ended, *(frame.columns for frame in inputs.all("task"))])
             self._agent.observe(time, measured, self._monitor.up(hosts), self._set_point)
         return (
-            self._tasks(time, ended), hosts, self._books.traffic_frame(time),
+            task_frame(self._engine, time, ended), hosts, self._books.traffic_frame(time),
             *(() if self._left is None else (self._reach(time, self._left),)),
             *(() if self._agent is None else (self._placement(time, self._agent),)),
             *self._gauges.frames(time), *(self._trace.frames(time, ended) if self._trace is not None else ()),
         )  # fmt: skip
 
-    def _ended(self, early: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """The tasks that ended since the last step; for policies per interval also the view to decide by."""
-        if self._decide is None:
-            return self._engine.drain()
-        self._view = self._engine.step(0.0, since=self._since)
-        self._since = read(self._engine.state)
-        if not early:
-            return self._view.ended
-        return {name: np.concatenate([early[name], column]) for name, column in self._view.ended.items()}
-
     def finish(self) -> Summary:
         books = summary(self._engine, self._world, self._scene, self._real)
+        if (deciding := self._config.deciding) is not None:
+            meta = self._engine.state.meta[0]
+            made = int(meta["consulted"])
+            each = {"core_seconds": float(meta["decided"]), "delay": float(meta["delayed"]) / max(made, 1)}
+            books = {**books, "deciding": {"on": deciding.on, "decisions": made, **each}}
+            if deciding.takes == "measured":
+                both = ["measured", "simulated"]
+                books = {**books, "origins": {"host": both, "task": both, **books.get("origins", {})}}
+        if self._scaler is not None:
+            books = {**books, "autoscale": self._scaler.summary()}
         if self._agent is None:
             return books
         with (self._scratch / "plans.jsonl").open("w", encoding="utf-8") as file:
@@ -167,8 +170,19 @@ class ContinuumAdapter:
         """Nothing to release: all of it is memory."""
 
     def _advance(self, until: float) -> None:
-        self._engine.advance(until)
+        while self._scaler is not None and (due := self._scaler.due) < until:
+            self._pass(max(due, self._engine.now))
+            self._scaler.act(self._engine)
+            self._look()
+        self._pass(until)
         self._look()
+
+    def _pass(self, until: float) -> None:
+        while self._every is not None and (due := self._turns * self._every) < until:
+            self._engine.advance(max(due, self._engine.now))
+            self._engine.decide()
+            self._turns += 1
+        self._engine.advance(until)
 
     def _look(self) -> None:
         if self._trace is not None:
@@ -179,7 +193,7 @@ class ContinuumAdapter:
         while (turn := self._failures.next(until)) is not None:
             self._advance(max(turn.at, self._engine.now))
             if turn.link:
-                self._tell_links()
+                self._pass_links()
             elif turn.up:
                 self._recover(np.array([turn.number]))
             else:
@@ -200,7 +214,16 @@ class ContinuumAdapter:
                 self._recover(slots)
         elif event.do in ("degrade", "restore"):
             self._changes.add(event)
-            self._tell_links()
+            self._pass_links()
+        elif (order := SetScheduler.of(event)) is not None:
+            self._decide_by(scheduler(order.scheduler).for_continuum(self._period))
+            self._engine.reschedule(self._chosen)
+        elif (placing := next(filter(None, (kind.of(event) for kind in PLACING)), None)) is not None:
+            assert self._agent is not None  # else the event is refused
+            named = [self._scene.nodes[slot].id for slot in slots_of(event.nodes) if slot < len(self._scene.nodes)]
+            self._agent.order(
+                event.do, placing.component, named, placing.count if isinstance(placing, ScaleComponent) else 0
+            )
         self._look()
 
     def _links(self, time: float, inputs: Inputs) -> Sequence[Frame]:
@@ -209,10 +232,10 @@ class ContinuumAdapter:
         if frames or self._access is None:
             return frames
         if self._access.wide:
-            self._tell_links()
+            self._pass_links()
         return [self._access.frame(time, self._present, inputs.all("mobility"))]
 
-    def _tell_links(self) -> None:
+    def _pass_links(self) -> None:
         links = self._world.system
         if len(links.link_a):
             factor, delay, loss = self._changes.between(links.link_a, links.link_b)
@@ -255,7 +278,7 @@ class ContinuumAdapter:
         }  # fmt: skip
         return Frame("link", self._engine.now, air.slot.astype(np.int32), columns)
 
-    def _tell_radio(self) -> None:
+    def _pass_radio(self) -> None:
         air = self._air
         if len(air.slot):
             self._engine.set_radio(air.slot, air.cell, air.uplink, air.downlink, air.delay, air.loss)
@@ -280,25 +303,7 @@ class ContinuumAdapter:
         slots = np.arange(len(self._scene.nodes), dtype=np.int32)
         return Frame("placement", time, slots, {"components": components, "workloads": workloads})
 
-    def _tasks(self, time: float, ended: dict[str, NDArray[Any]]) -> Frame:
-        if len(self._engine.state.stages):  # a job has one row; its stages are in the books
-            whole = ended["stage"] < 0
-            ended = {name: column[whole] for name, column in ended.items()}
-        columns: dict[str, NDArray[np.generic]] = {
-            column.name: np.ascontiguousarray(ended[_ENGINE_NAMES.get(column.name, column.name)].astype(column.dtype))
-            for column in TASK.columns
-        }
-        return Frame("task", time, ended["device"].astype(np.int32), columns)
-
 
 def _sources_of(scene: Scene, names: Sequence[str]) -> NDArray[np.int64]:
     """The slots whose tasks of workloads `names` are really run: none while no node is real."""
     return slots_of(part for load in scene.workloads if scene.real and load.name in names for part in load.sources)
-
-
-def _without(scene: Scene, names: Sequence[str]) -> Scene:
-    """The scene as simulated: workloads `names` make no tasks where nodes are real."""
-    if not scene.real or not names:
-        return scene
-    loads = tuple(replace(load, share=0.0) if load.name in names else load for load in scene.workloads)
-    return replace(scene, workloads=loads)

@@ -9,9 +9,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from cosim.adapters.continuum import ADAPTER
 from cosim.adapters.continuum.access import Access
 from cosim.adapters.continuum.air import Air, Changes
-from cosim.adapters.continuum.books import HostLog
+from cosim.adapters.continuum.books import HostLog, summary, task_frame
 from cosim.adapters.continuum.check import of_files, problems
 from cosim.adapters.continuum.config import ContinuumConfig
 from cosim.adapters.continuum.world import ContinuumWorld, build, slots_of
@@ -31,21 +32,28 @@ def prepare(config: ContinuumConfig, context: Context, events: Sequence[Event]) 
 
     A run of it ends tasks at the same times, to the bit, as a run of the scenario on the bus. Raises
     `ScenarioError` as the adapter does. None where members of fleets come and go, nodes are real, or
-    wide-area links change with every transfer, nodes fail by themselves, or a policy remembers what has happened
-    (those of `mlsysops` do).
+    wide-area links change with every transfer, nodes fail by themselves, decisions take time, or a policy
+    remembers what has happened (those of `mlsysops` do).
     """
     scene = context.scene
     if (
         scene.fleets
         or scene.real
         or config.failures
+        or any(event.do in ADAPTER.events for event in events)  # a policy that is placed or replaced
         or of_files(config.scheduler)
         or (config.network is not None and config.network.wan == "empirical")
     ):
         return None
     refuse(problems(config, context))
     chosen = scheduler(config.scheduler)
-    if isinstance(chosen.make, type) or (chosen.make is not None and "task" not in chosen.decisions):
+    if (
+        config.decide is not None
+        or config.deciding is not None
+        or config.autoscale
+        or isinstance(chosen.make, type)
+        or (chosen.make is not None and "task" not in chosen.decisions)
+    ):
         return None
     world = build(scene, config, Path(context.root), context.duration)
     return Prepared(
@@ -59,6 +67,10 @@ def prepare(config: ContinuumConfig, context: Context, events: Sequence[Event]) 
         workloads=tuple(load.name for load in scene.workloads),
         timeline=tuple(_Timeline(config, context, world).actions(events)),
         hosts=lambda engine: HostLog(engine, world, scene),
+        results=lambda engine: (
+            task_frame(engine, context.duration, engine.drain()),
+            summary(engine, world, scene),
+        ),
         rest=(config.model_dump(exclude={*_OPTIONS, "scheduler", "threads"}), tuple(events)),
     )
 

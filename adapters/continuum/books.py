@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -14,14 +14,17 @@ from cosim.adapters.continuum.world import ContinuumWorld
 from cosim.contract.adapter import Summary
 from cosim.contract.entities import Scene
 from cosim.contract.frame import Frame
-from cosim.contract.signals import ACCELERATORS, MACHINE_STATE, TASK_STATUS
+from cosim.contract.signals import ACCELERATORS, MACHINE_STATE, TASK, TASK_STATUS
+from cosim.contract.unfinished import reported
 from cosim.engine.continuum.engine import Engine
-from cosim.engine.continuum.ledger import Ledger, Meters
+from cosim.engine.continuum.ledger import NodeMeters, RunLedger, owned
 from cosim.engine.continuum.resources import Resources
 from cosim.engine.continuum.system import System
 
 Slots = NDArray[np.int64]
 ByNode = Callable[[NDArray[np.float64]], dict[str, float]]
+# columns of the `task` signal that the engine calls otherwise
+_ENGINE_NAMES = {"task": "serial"}
 
 
 class HostAccounts:
@@ -37,6 +40,7 @@ class HostAccounts:
         self._cores = each("cores")
         self._prices = each("price_cpu"), each("price_transfer"), each("price_energy"), each("price_own")
         self._billed = each("tariff") >= 0
+        self._rented = any(one.rented for one in kinds)
         static = np.arange(scene.capacity) < len(scene.nodes)
         radio = np.zeros(scene.capacity, np.bool_)
         radio[: len(scene.nodes)] = [node.tier == "device" and node.radio is not None for node in scene.nodes]
@@ -50,7 +54,7 @@ class HostAccounts:
         self._zero[:, slots] = self._readings(slots, meters, self._engine.now, self._billed_now(slots))
         self._note(slots, self._engine.now, meters)
 
-    def _note(self, slots: Slots, time: float, meters: Meters) -> None:
+    def _note(self, slots: Slots, time: float, meters: NodeMeters) -> None:
         self._last[0, slots] = time
         self._last[1, slots] = meters.busy
         self._last[2, slots] = meters.energy
@@ -60,13 +64,15 @@ class HostAccounts:
         return self._engine.bills()[1, slots] if self._billed.any() else None
 
     def _readings(
-        self, slots: Slots, meters: Meters, now: float | NDArray[np.float64], billed: NDArray[np.float64] | None
+        self, slots: Slots, meters: NodeMeters, now: float | NDArray[np.float64], billed: NDArray[np.float64] | None
     ) -> NDArray[np.float64]:
         """(6, n) J, cost, completed, B sent, B received, busy s; (6, m, n) for meters and `now` of m times."""
         cpu, transfer, energy, own = (price[slots] for price in self._prices)
         paid = energy * meters.energy
         if billed is not None:
             paid = np.where(self._billed[slots], billed, paid)
+        if self._rented:
+            now = owned(self._engine.state, self._engine.system)[slots]
         real = self._real.energy[slots]
         cost = cpu * meters.busy + transfer * meters.transferred + paid + energy * real + own * now
         return np.stack([meters.energy + real, cost, meters.completed, meters.sent, meters.received, meters.busy])
@@ -94,7 +100,7 @@ class HostAccounts:
         return np.where(span > 0.0, busy / (np.where(span > 0.0, span, 1.0) * self._cores[slots]), 0.0)
 
     def _columns(
-        self, slots: Slots, span: NDArray[np.float64], meters: Meters, share: NDArray[np.float64],
+        self, slots: Slots, span: NDArray[np.float64], meters: NodeMeters, share: NDArray[np.float64],
         more_busy: NDArray[np.float64] | float, joules: NDArray[np.float64], readings: NDArray[np.float64],
     ) -> dict[str, NDArray[Any]]:  # fmt: skip
         """Those of the signal `host`, after a `span` in which nodes took these `joules`."""
@@ -129,7 +135,7 @@ class HostLog(HostAccounts):
     def __init__(self, engine: Engine, world: ContinuumWorld, scene: Scene) -> None:
         super().__init__(engine, world, scene)
         self._slots = self._there(self._cores > 0)
-        self._seen: list[tuple[float, Meters, NDArray[np.float64] | None]] = []
+        self._seen: list[tuple[float, NodeMeters, NDArray[np.float64] | None]] = []
 
     def look(self) -> None:
         """Take down what the meters show now."""
@@ -138,8 +144,8 @@ class HostLog(HostAccounts):
     def rows(self) -> dict[str, NDArray[Any]]:
         """The columns of `host_frame` at each look, one after another, and `time` and `slot`."""
         slots, times = self._slots, np.array([time for time, _, _ in self._seen])[:, None]
-        meters = Meters(**{
-            one.name: np.stack([getattr(seen, one.name) for _, seen, _ in self._seen]) for one in fields(Meters)
+        meters = NodeMeters(**{
+            one.name: np.stack([getattr(seen, one.name) for _, seen, _ in self._seen]) for one in fields(NodeMeters)
         })  # fmt: skip
         billed = np.stack([bill for _, _, bill in self._seen if bill is not None]) if self._billed.any() else None
         span, busy, joules = (np.diff(values, axis=0, prepend=0.0) for values in (times, meters.busy, meters.energy))
@@ -150,6 +156,18 @@ class HostLog(HostAccounts):
             "slot": np.broadcast_to(slots, share.shape),
         }
         return {name: column.reshape(-1) for name, column in columns.items()}
+
+
+def task_frame(engine: Engine, time: float, ended: Mapping[str, NDArray[Any]]) -> Frame:
+    """The rows of what the engine drained; a job has one row, and its stages are in the books."""
+    if len(engine.state.stages):
+        whole = ended["stage"] < 0
+        ended = {name: column[whole] for name, column in ended.items()}
+    columns: dict[str, NDArray[np.generic]] = {
+        column.name: np.ascontiguousarray(ended[_ENGINE_NAMES.get(column.name, column.name)].astype(column.dtype))
+        for column in TASK.columns
+    }
+    return Frame("task", time, ended["device"].astype(np.int32), columns)
 
 
 def _tasks(tally: NDArray[np.int64], in_flight: int) -> dict[str, object]:
@@ -198,7 +216,7 @@ def _equipment(now: Resources, by_node: ByNode, world: ContinuumWorld) -> dict[s
     return found
 
 
-def _demand(books: Ledger, scene: Scene, by_node: ByNode) -> dict[str, object]:
+def _demand(books: RunLedger, scene: Scene, by_node: ByNode) -> dict[str, object]:
     """The books of graphs, tariffs and agreements, as far as there are any."""
     found: dict[str, object] = {}
     stages: dict[str, dict[str, object]] = {load.name: {} for load in scene.workloads if load.graph}
@@ -232,7 +250,7 @@ def _demand(books: Ledger, scene: Scene, by_node: ByNode) -> dict[str, object]:
 
 
 def _tariffs(
-    books: Ledger, system: System, scene: Scene
+    books: RunLedger, system: System, scene: Scene
 ) -> tuple[dict[str, dict[str, dict[str, float]]], dict[str, dict[str, float]]]:
     """Energy by price window of each tariff that has windows, and the cost of energy by tariff."""
     tariff = np.array([kind.tariff for kind in system.kinds])[system.kind]
@@ -250,16 +268,19 @@ def _tariffs(
 
 
 def _use(engine: Engine, world: ContinuumWorld, scene: Scene, real: RealLoad) -> dict[str, object]:
-    """Mean share of each host's cores in use since the start; not for members of fleets, who come and go."""
+    """The cores of each host, and the mean share of them in use; not of fleets, whose members come and go."""
     if any(fleet.template.cores > 0 for fleet in scene.fleets) or engine.now <= 0.0:
         return {}
     slots = np.array([slot for slot, node in enumerate(scene.nodes) if node.cores > 0], np.int64)
     cores = np.array([scene.nodes[slot].cores for slot in slots.tolist()])
     use = (engine.meters(slots).busy + real.busy[slots]) / (cores * engine.now)
-    return {"utilisation": {world.names[slot]: float(share) for slot, share in zip(slots, use, strict=True)}}
+    names = [world.names[slot] for slot in slots]
+    return {
+        name: dict(zip(names, map(float, each), strict=True)) for name, each in (("utilisation", use), ("cores", cores))
+    }
 
 
-def _penalty(books: Ledger, scene: Scene) -> dict[str, object]:
+def _penalty(books: RunLedger, scene: Scene) -> dict[str, object]:
     """What is owed for agreements that were not kept, if anything is agreed."""
     if not books.services:
         return {}
@@ -315,7 +336,11 @@ def summary(engine: Engine, world: ContinuumWorld, scene: Scene, real: RealLoad 
     radio, cells, links = float(books.radio.sum()), float(books.cells.sum()), float(books.links.sum())
     cost = books.cost_cpu + books.cost_transfer + books.cost_energy + books.cost_own
     by_window, by_tariff = _tariffs(books, world.system, scene)
-    loads = {load.name: _tasks(books.tally[k], int(books.in_flight[k])) for k, load in enumerate(scene.workloads)}
+    of, ages = books.unfinished
+    loads = {
+        load.name: {**_tasks(books.tally[k], int(books.in_flight[k])), "ages": reported(ages[of == k])}
+        for k, load in enumerate(scene.workloads)
+    }
     return {
         **_equipment(engine.resources(), by_node, world),
         "tasks": _tasks(books.tally.sum(axis=0), int(books.in_flight.sum())),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from math import isfinite
 from pathlib import Path
 
 from cosim.adapters.continuum import mlsysops
@@ -14,7 +15,7 @@ from cosim.contract.errors import Problem, refusals
 from cosim.contract.functions import function
 from cosim.contract.hints import did_you_mean
 from cosim.contract.selector import matcher
-from cosim.schedulers import SchedulerError, scheduler, target_of
+from cosim.schedulers import BUILTIN, SchedulerError, scheduler, target_of
 
 MOST_LINKS = 4_000_000  # pairs of nodes; each takes 300 B
 RULES = ("violation", "excess", "period")  # of agreements, beside functions
@@ -25,6 +26,7 @@ def problems(config: ContinuumConfig, context: Context) -> list[Problem]:
     scene, at = context.scene, f"adapters.{context.name}"
     return [
         *_scheduler(config, at),
+        *_deciding(config, scene, f"{at}.deciding"),
         *mlsysops.problems(config.mlsysops, of_files(config.scheduler), context),
         *_hosts(scene, config.scheduler, at),
         *_equipment(scene),
@@ -33,8 +35,10 @@ def problems(config: ContinuumConfig, context: Context) -> list[Problem]:
         *_pairs(scene),
         *_names(config, scene, at),
         *_settings(config, scene, at),
+        *_scaled(config, scene, at),
         *(_places(config.network.model, scene, at) if config.network is not None else ()),
         *_agreements(scene),
+        *_bound(scene, config.scheduler),
         *_elsewhere(config, context.written, at),
         *_files(scene, Path(context.root), context.duration),
         *(stranded(context) if config.network is None and context.written else ()),
@@ -54,10 +58,38 @@ def _scheduler(config: ContinuumConfig, at: str) -> Iterator[Problem]:
         found = scheduler(config.scheduler)
         if found.make is not None:
             found.policy("continuum")
+        if config.decide is not None and (found.make is None or "interval" not in found.decisions):
+            text = f"scheduler '{config.scheduler}' decides when a task is made, not by the clock"
+            yield Problem(text, f"{at}.decide", hint="leave it out, or name a policy that decides per interval")
         elif found.function is not None:
             function(target_of(config.scheduler), 3)
     except (SchedulerError, ValueError) as error:
         yield Problem(str(error), path=f"{at}.scheduler")
+
+
+def _deciding(config: ContinuumConfig, scene: Scene, at: str) -> Iterator[Problem]:
+    """Nodes that cannot decide, and times that are not known."""
+    if config.deciding is None:
+        return
+    known = {node.id: node for node in scene.nodes if node.cores > 0}
+    node, measured = known.get(config.deciding.on), config.deciding.takes == "measured"
+    if node is None:
+        hint = did_you_mean(config.deciding.on, known, otherwise="nodes with a cpu")
+        yield Problem(f"there is no node '{config.deciding.on}' with a cpu", f"{at}.on", hint=hint)
+    elif node.scaling is not None or (node.states is not None and isfinite(node.states.sleep_after)):
+        text = f"'{node.id}' sleeps or changes its clock, which no decision wakes or speeds up"
+        yield Problem(text, f"{at}.on", hint="name a node without 'sleep' and 'scaling'")
+    elif node.kind in config.autoscale:
+        yield Problem(f"'{node.id}' may be off", f"{at}.on", hint=f"name a node whose kind is not '{node.kind}'")
+    if config.decide is not None:
+        text = "a policy that decides by the clock decides in no time"
+        yield Problem(text, at, hint="remove 'decide', so that it decides about each task, or remove 'deciding'")
+    if measured and config.scheduler in BUILTIN:
+        text = f"the time of scheduler '{config.scheduler}', a part of the engine, cannot be measured"
+        yield Problem(text, f"{at}.as", hint="write a time, or name a policy")
+    elif measured:
+        text = "measured times differ from run to run, and so do results"
+        yield Problem(text, f"{at}.as", hint="write a time for runs that repeat bit by bit", fatal=False)
 
 
 def _hosts(scene: Scene, scheduler: str, at: str) -> Iterator[Problem]:
@@ -94,6 +126,7 @@ def _settings(config: ContinuumConfig, scene: Scene, at: str) -> Iterator[Proble
     asked: dict[str, tuple[Iterable[str], set[str], str]] = {
         "discipline": (config.discipline if isinstance(config.discipline, dict) else {}, kinds, "kind of node"),
         "quotas": (config.quotas, kinds, "kind of node"),
+        "autoscale": (config.autoscale, kinds, "kind of node"),
         "failures": (config.failures, kinds | {"links"}, "kind of node"),
         "priorities": (config.priorities, loads, "workload"),
     }
@@ -102,6 +135,26 @@ def _settings(config: ContinuumConfig, scene: Scene, at: str) -> Iterator[Proble
             if wrong not in known:
                 hint = f"known: {', '.join(sorted(known)) or 'none'}"
                 yield Problem(f"there is no {what} '{wrong}'", path=f"{at}.{key}.{wrong}", hint=hint)
+
+
+def _scaled(config: ContinuumConfig, scene: Scene, at: str) -> Iterator[Problem]:
+    """Hosts that cannot start and stop, and groups that are smaller than the hosts that always run."""
+    if config.autoscale and of_files(config.scheduler):
+        text = "policy files put components at nodes, which would not move when a host stops"
+        yield Problem(text, f"{at}.autoscale", hint="remove it, or choose another scheduler")
+    sources = {node.id for load in scene.workloads for node in makers(scene, load)}
+    for kind, group in config.autoscale.items():
+        mine = [node for node in scene.nodes if node.kind == kind]
+        for node in mine:
+            lacks = node.tier == "device" or node.cores == 0 or node.states is None
+            if lacks or node.battery or node.runs or node.live or node.id in sources:
+                text = f"'{node.id}' cannot be started and stopped"
+                hint = "it takes tier edge or cloud, 'cpu' and 'boot: {time: 30 s}', no battery, software or workload"
+                yield Problem(text, f"{at}.autoscale.{kind}", hint=hint)
+                break
+        if 0 < len(mine) <= group.least:
+            text = f"{group.least} of {len(mine)} hosts always run, so none starts or stops"
+            yield Problem(text, f"{at}.autoscale.{kind}.least", hint=f"lower it below {len(mine)}, or add nodes")
 
 
 def makers(scene: Scene, load: Workload) -> Iterator[Node]:
@@ -205,7 +258,7 @@ def _names(config: ContinuumConfig, scene: Scene, at: str) -> Iterator[Problem]:
 def _elsewhere(config: ContinuumConfig, written: Sequence[str], at: str) -> Iterator[Problem]:
     """Warnings about what another adapter does, or none does."""
     if config.leave and written and "resources" not in written:
-        text = "no adapter 'live' has these workloads run, so with real nodes nobody makes their tasks"
+        text = "has no effect: no adapter 'live' has these workloads run by real machines"
         yield Problem(text, f"{at}.leave", hint="add live: {offload: {NAME: {}}}, or leave it out", fatal=False)
     if config.network is not None and "link" in written:
         text = "has no effect: another adapter writes the links"
@@ -278,6 +331,13 @@ def _agreements(scene: Scene) -> Iterator[Problem]:
                 function(load.agreement.rule, 1)
             except ValueError as error:
                 yield Problem(f"rule {error}", path=f"workloads.{load.name}.sla.per")
+
+
+def _bound(scene: Scene, scheduler: str) -> Iterator[Problem]:
+    if any(load.bound for load in scene.workloads):
+        from cosim.adapters.continuum import affinity  # needs the engine
+
+        yield from affinity.problems(scene, scheduler)
 
 
 def _files(scene: Scene, root: Path, duration: float) -> Iterator[Problem]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from cosim.adapters.continuum.mlsysops import MlsysopsConfig
 from cosim.adapters.continuum.network import NetworkConfig
@@ -12,17 +12,15 @@ from cosim.contract.adapter import AdapterConfig
 from cosim.contract.block import OnlyWith
 from cosim.contract.hints import nearest
 from cosim.contract.signals import NODE_EVENTS, TASK_EVENTS
+from cosim.contract.trust import NoCode, Words
 from cosim.contract.units import Duration, Period
-from cosim.schedulers import OF_FILES, needs_branch, scheduler_names
+from cosim.schedulers import OF_FILES, scheduler_names
 
 
 def _known(name: str) -> str:
     """Functions of the user's own are imported when the run starts, not when the scenario is read."""
-    if ":" not in name and needs_branch(name):
-        raise ValueError(f"scheduler '{name}' tries candidates on the model, as only the adapter 'interval' can")
     names = (*scheduler_names(), *OF_FILES)
     if ":" not in name and name not in names:
-        names = tuple(one for one in names if not needs_branch(one))
         near = nearest(name, names)
         hint = f"; did you mean '{near}'?" if near else ";"
         raise ValueError(f"there is no scheduler '{name}'{hint} known: {', '.join(names)}, or module:function")
@@ -45,8 +43,8 @@ class TraceConfig(BaseModel):
     """Which tasks and nodes are followed while it happens, see the signals `task_event` and `node_event`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    workloads: Literal["all"] | list[str] = Field("all", description="all, or names; [] for none")
-    nodes: str | list[str] = Field("all", description="all, or nodes whose own events are told; [] for none")
+    workloads: Literal["all"] | list[Words] = Field("all", description="all, or names; [] for none")
+    nodes: Words | list[Words] = Field("all", description="all, or nodes whose own events are reported; [] for none")
     events: Literal["all"] | list[EventName] = Field("all", description="all, or names of events of tasks and nodes")
 
     def wanted(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -72,6 +70,36 @@ class QuotaConfig(BaseModel):
     burst: Duration = Field(0.0, description="CPU time left over that is kept at most (cpu.cfs_burst_us)")
 
 
+class DecidingConfig(BaseModel):
+    """A node that works on each decision before it is made."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    on: Words = Field(description="node whose cores do it, beside the tasks that it computes")
+    takes: Literal["measured"] | Period = Field(
+        alias="as",
+        description="time that a core takes for one at its full clock; or measured: the CPU time that the policy took "
+        "for the one before",
+    )
+
+
+class AutoscaleConfig(BaseModel):
+    """Hosts of a kind that start and stop, one at a time; those that are off cost nothing to own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    least: int = Field(1, ge=1, description="hosts that always run; the first ones of the file do at the start")
+    start: float = Field(description="tasks per core of the running and booting hosts above which one is started", gt=0)
+    stop: float = Field(
+        description="tasks per core below which one takes no more tasks, and goes off without any", ge=0
+    )
+    every: Period = Field(10.0, description="time between two looks (default 10 s)")
+
+    @model_validator(mode="after")
+    def _apart(self) -> AutoscaleConfig:
+        if self.stop >= self.start:
+            raise ValueError(f"'stop' is {self.stop:g}, not below 'start', {self.start:g}")
+        return self
+
+
 class FailureConfig(BaseModel):
     """Failures that come by themselves, with exponential times up and down."""
 
@@ -83,14 +111,20 @@ class FailureConfig(BaseModel):
 class ContinuumConfig(AdapterConfig):
     """Who runs what, and what happens to tasks that wait."""
 
-    scheduler: Annotated[str, AfterValidator(_known)] = Field(
+    scheduler: Annotated[str, AfterValidator(_known), NoCode()] = Field(
         "least-loaded",
         description="a name that `cosim schedulers` lists for continuum, or module:function",
     )
+    decide: Period | None = Field(
+        None,
+        description="time between two decisions of a policy that decides per interval, for which tasks wait; "
+        "default: it decides when a task is made",
+    )
+    deciding: DecidingConfig | None = Field(None, description="decisions take time; default: none")
     threshold: Annotated[float, Field(gt=0.0), OnlyWith("scheduler", "hybrid")] = Field(
         2.0, description="hybrid: tasks per core from which the nearest host is left for the cloud"
     )
-    discipline: Discipline | dict[str, Discipline] = Field(
+    discipline: Discipline | dict[Words, Discipline] = Field(
         "sharing",
         description="processors: sharing the cores among all tasks; or one core per task and a queue, served fcfs, "
         "by priority, or edf (earliest deadline first); one for all, or by kind of node",
@@ -99,11 +133,12 @@ class ContinuumConfig(AdapterConfig):
         False,
         description="priority and edf: a task that comes takes the core of a less urgent one",
     )
-    priorities: Annotated[dict[str, int], OnlyWith("discipline", "priority")] = Field(
+    priorities: Annotated[dict[Words, int], OnlyWith("discipline", "priority")] = Field(
         {}, description="class of each workload's tasks, the lowest first; 0 if not named"
     )
-    quotas: dict[str, QuotaConfig] = Field({}, description="CPU quota of every node of a kind")
-    failures: dict[str, FailureConfig] = Field(
+    quotas: dict[Words, QuotaConfig] = Field({}, description="CPU quota of every node of a kind")
+    autoscale: dict[Words, AutoscaleConfig] = Field({}, description="hosts of a kind that start and stop by their load")
+    failures: dict[Words, FailureConfig] = Field(
         {}, description="nodes of a kind that fail by themselves; `links` for the fixed links"
     )
     mlsysops: MlsysopsConfig | None = Field(
@@ -114,8 +149,8 @@ class ContinuumConfig(AdapterConfig):
         [], description="written besides task, host and traffic: battery, machine, accelerator"
     )
     trace: TraceConfig | None = Field(None, description="events of tasks and nodes as they happen")
-    leave: list[str] = Field(
-        [], description="workloads not made here when nodes are real, because live nodes really run them"
+    leave: list[Words] = Field(
+        [], description="workloads whose share that live nodes get is never made here where they can attach"
     )
     threads: int = Field(
         1,

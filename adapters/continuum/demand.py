@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -10,24 +9,25 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.contract.entities import Agreement, Scene, Workload
+from cosim.contract.delimited import CellsError, content, records
+from cosim.contract.entities import Agreement, AgreementQuantities, Scene, Workload
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.functions import function
 from cosim.contract.laws import Law
+from cosim.contract.quantity import carried
 from cosim.contract.signals import ACCELERATORS
 from cosim.engine.continuum import agreement
-from cosim.engine.continuum.price import read_text
-from cosim.engine.continuum.system import Stage, Trace
+from cosim.engine.continuum.system import JobStage, WorkloadTrace
 
 LawOf = Callable[[Law], tuple[int, float, float]]
 
 _COLUMNS = ("time", "input", "output", "work")  # s, B, B, cycles
 
 
-def graph(load: Workload, law: LawOf) -> tuple[Stage, ...]:
+def graph(load: Workload, law: LawOf) -> tuple[JobStage, ...]:
     """The stages of a workload as the engine wants them."""
     return tuple(
-        Stage(
+        JobStage(
             law(stage.work), law(stage.output), stage.after, stage.pinned,
             ACCELERATORS.index(stage.accelerator) if stage.accelerator else -1, law(stage.operations),
             (stage.work.share, stage.work.times),
@@ -36,15 +36,15 @@ def graph(load: Workload, law: LawOf) -> tuple[Stage, ...]:
     )  # fmt: skip
 
 
-def sla(given: Agreement | None) -> agreement.Agreement | None:
+def sla(given: Agreement | None) -> agreement.WorkloadAgreement | None:
     """The agreement of a workload."""
     if given is None:
         return None
     rule = given.rule if given.rule in agreement.RULES else function(given.rule)
-    return agreement.Agreement(given.response, given.target, given.period, given.penalty, rule)
+    return agreement.WorkloadAgreement(rule=rule, **carried(given, AgreementQuantities))
 
 
-def trace(load: Workload, sources: NDArray[np.int64], scene: Scene, root: Path) -> Trace | None:
+def trace(load: Workload, sources: NDArray[np.int64], scene: Scene, root: Path) -> WorkloadTrace | None:
     """The tasks of a workload that follows a file; `sources` are the slots of its devices.
 
     The file is a table (CSV, .gz too) with the columns time (s), and as far as it has them device (a
@@ -62,17 +62,16 @@ def trace(load: Workload, sources: NDArray[np.int64], scene: Scene, root: Path) 
         raise wrong("a fleet cannot follow a trace: its members come and go", hint="name static nodes in 'from'")
     names = {scene.nodes[slot].id: int(slot) for slot in sources}
     try:
-        text = read_text(path)
-    except ValueError as error:
-        raise wrong(f"cannot be read: {error.__cause__ or error}") from error
-    lines = csv.reader(text.splitlines())
-    header = [cell.strip() for cell in next(lines, [])]
+        lines = list(records(content(path), path))
+    except CellsError as error:
+        raise wrong(error.problems[0].message, error.problems[0].line) from error
+    header = [cell.strip() for cell in lines[0][1]] if lines else []
     unknown = [cell for cell in header if cell not in (*_COLUMNS, "device")]
     if "time" not in header or unknown or len(set(header)) < len(header):
         raise wrong(f"the first line names the columns {header}", 1, "time, and any of device, input, output, work")
     makers: list[int] = []
     rows: list[list[float]] = []
-    for number, cells in enumerate(lines, 2):
+    for number, cells in lines[1:]:
         if not "".join(cells).strip():
             continue
         if len(cells) != len(header):
@@ -90,4 +89,4 @@ def trace(load: Workload, sources: NDArray[np.int64], scene: Scene, root: Path) 
             raise wrong("a time is missing, or a value is negative or infinite", number)
         rows.append(row)
     table = np.array(rows, np.float64).reshape(-1, 4)
-    return Trace(np.array(makers, np.int64), table[:, 0], table[:, 1], table[:, 2], table[:, 3])
+    return WorkloadTrace(np.array(makers, np.int64), table[:, 0], table[:, 1], table[:, 2], table[:, 3])

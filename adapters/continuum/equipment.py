@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.contract.entities import Node, Power
+from cosim.contract.entities import AcceleratorQuantities, Node, Power, ScalingQuantities
 from cosim.contract.entities import Scaling as Points
 from cosim.contract.frame import Frame
+from cosim.contract.quantity import carried
 from cosim.contract.signals import ACCELERATORS
 from cosim.engine.continuum.engine import Engine
-from cosim.engine.continuum.hardware import Accelerator, Battery, OperatingPoint, Scaling
+from cosim.engine.continuum.hardware import MachineAccelerator, MachinePoint, MachineScaling, NodeBattery
 from cosim.engine.continuum.layout import ABSENT, ONDEMAND, PERFORMANCE, POWERSAVE, USERSPACE
 from cosim.engine.continuum.power import Platform, cubic, platform
 from cosim.engine.continuum.resources import Resources, clocks
@@ -36,36 +37,38 @@ def power_table(power: Power | None, cores: int) -> tuple[float, ...]:
     return tuple(float(watts) for watts in cubic(use, power.table[0], power.table[-1]))
 
 
-def accelerators(node: Node) -> tuple[Accelerator, ...]:
+def accelerators(node: Node) -> tuple[MachineAccelerator, ...]:
     """The node's accelerators; kinds are numbered as in `ACCELERATORS`."""
     return tuple(
-        Accelerator(ACCELERATORS.index(part.kind), part.units, part.speed, part.idle, part.max, part.shared)
+        MachineAccelerator(
+            ACCELERATORS.index(part.kind), part.units, part.speed, part.shared, **carried(part, AcceleratorQuantities)
+        )
         for part in node.accelerators
     )
 
 
-def scaling(found: Points | None) -> Scaling | None:
+def scaling(found: Points | None) -> MachineScaling | None:
     """The operating points as the engine takes them; those of a platform have its nominal voltages."""
     if found is None:
         return None
     if found.platform:
         points = _points(platform(found.platform))
     else:
-        points = tuple(OperatingPoint(point.clock, (point.idle, point.max)) for point in found.points)
-    return Scaling(points, int(_GOVERNORS[found.governor]), found.period, found.threshold)
+        points = tuple(MachinePoint(point.clock, (point.idle, point.max)) for point in found.points)
+    return MachineScaling(points, int(_GOVERNORS[found.governor]), **carried(found, ScalingQuantities))
 
 
-def _points(one: Platform) -> tuple[OperatingPoint, ...]:
+def _points(one: Platform) -> tuple[MachinePoint, ...]:
     return tuple(
-        OperatingPoint(1e9 * clock, (float(one.watts(0.0, k)), float(one.watts(1.0, k))))
+        MachinePoint(1e9 * clock, (float(one.watts(0.0, k)), float(one.watts(1.0, k))))
         for k, clock in enumerate(one.frequency)
     )
 
 
-def battery(node: Node) -> Battery | None:
+def battery(node: Node) -> NodeBattery | None:
     """The node's battery as the engine takes it."""
     one = node.battery
-    return None if one is None else Battery(one.capacity.joules, *one.levels)
+    return None if one is None else NodeBattery(one.capacity.joules, *one.levels)
 
 
 def radio_by_technology(node: Node, numbers: dict[str, int]) -> tuple[tuple[float, float], ...]:

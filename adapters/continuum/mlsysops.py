@@ -14,7 +14,7 @@ from cosim.contract.errors import Problem
 from cosim.contract.extras import how_to_install
 from cosim.contract.hints import nearest
 from cosim.contract.signals import CATALOGUE
-from cosim.contract.trust import Trusted
+from cosim.contract.trust import FileName, Trusted, Words
 from cosim.contract.units import Duration
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ class UpdateConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     at: Duration = Field(description="when")
-    deploy: str | None = Field(None, description="file of applications that come, or replace those of their names")
-    remove: str | None = Field(None, description="name of an application that goes")
+    deploy: FileName | None = Field(None, description="file of applications that come, or replace those of their names")
+    remove: Words | None = Field(None, description="name of an application that goes")
 
     @model_validator(mode="after")
     def _one(self) -> UpdateConfig:
@@ -47,15 +47,15 @@ class MlsysopsConfig(BaseModel):
     policies: Annotated[list[str], Field(min_length=1), Trusted("runs code")] = Field(
         description="policy files (initialize, analyze, plan), seen from the scenario's folder"
     )
-    applications: list[str] = Field(
+    applications: list[FileName] = Field(
         [], description="descriptors of applications; default: one application with every workload as a component"
     )
     updates: list[UpdateConfig] = Field([], description="applications that come, change or go during the run")
-    metrics: dict[str, str] = Field(
+    metrics: dict[Words, Words] = Field(
         {},
         description="application_metric_id -> what is measured: COMPONENT_seconds, _late, _failed, _rate, or a node's",
     )
-    cluster: str = Field("cluster", min_length=1, max_length=100, description="cluster_id in the system description")
+    cluster: Words = Field("cluster", min_length=1, max_length=100, description="cluster_id in the system description")
 
 
 def problems(config: MlsysopsConfig | None, chosen: bool, context: Context) -> Iterator[Problem]:

@@ -73,5 +73,5 @@ class PolicyMonitor:
         """(4, workloads) tasks, completed ones, their seconds, and late ones; stages of a job do not count."""
         whole = ended["stage"] < 0 if "stage" in ended else np.ones(len(ended["workload"]), np.bool_)
         done = whole & (ended["status"] == _COMPLETED)
-        told = (whole, done, np.where(done, ended["ended"] - ended["created"], 0.0), done & (ended["late"] != 0))
-        return np.array([np.bincount(ended["workload"], one, len(self._loads)) for one in told])
+        reported = (whole, done, np.where(done, ended["ended"] - ended["created"], 0.0), done & (ended["late"] != 0))
+        return np.array([np.bincount(ended["workload"], one, len(self._loads)) for one in reported])

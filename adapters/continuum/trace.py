@@ -24,7 +24,7 @@ _CARRIED = ("serial", "workload", "job", "stage", "host", "status", "created", "
 Columns = dict[str, NDArray[Any]]
 
 
-class TaskTrace:
+class TaskEvents:
     """What has happened to tasks since the last look.
 
     For a workload with a graph it reports every stage, and the creation and end of every job.
@@ -36,7 +36,7 @@ class TaskTrace:
         self._events = np.array([name in events for name in TASK_EVENTS])
         self._next = engine.created  # serial of the first task whose creation has not been reported
         self._serial = np.empty(0, np.int64)  # tasks in flight at the last look, ascending
-        self._told = np.empty((0, len(_BETWEEN)), np.bool_)  # what of them had happened
+        self._reported = np.empty((0, len(_BETWEEN)), np.bool_)  # what of them had happened
 
     def frame(self, time: float, ended: Columns) -> Frame:
         """The events since the last frame, in the order of time; `ended` are the tasks that ended since then."""
@@ -48,11 +48,11 @@ class TaskTrace:
         at[rows["serial"] < self._next, 0] = np.nan
         if len(self._serial):
             place = np.minimum(np.searchsorted(self._serial, rows["serial"]), len(self._serial) - 1)
-            told = self._told[place] & (self._serial[place] == rows["serial"])[:, None]
-            at[:, 1:-1][told] = np.nan
+            reported = self._reported[place] & (self._serial[place] == rows["serial"])[:, None]
+            at[:, 1:-1][reported] = np.nan
         order = np.argsort(live["serial"])
         self._serial = live["serial"][order]
-        self._told = np.stack([live[name] == live[name] for name in _BETWEEN], axis=1)[order]
+        self._reported = np.stack([live[name] == live[name] for name in _BETWEEN], axis=1)[order]
         self._next = self._engine.created
         at[:, ~self._events] = np.nan
         row, event = np.nonzero(at == at)
@@ -164,8 +164,8 @@ class NodeTrace:
     def _add(self, event: str, slots: NDArray[np.int64], at: float) -> None:
         code = NODE_EVENTS.index(event)
         if self._events[code]:
-            told = slots[self._slots[slots]].tolist()
-            self._rows += [(code, slot, at, float(self._created[slot])) for slot in told]
+            reported = slots[self._slots[slots]].tolist()
+            self._rows += [(code, slot, at, float(self._created[slot])) for slot in reported]
 
     def _batteries(self, same: NDArray[np.bool_]) -> None:
         batteries, stations = self._engine.state.batteries, self._engine.state.stations
@@ -198,14 +198,14 @@ class NodeTrace:
                         self._add("sleep", slot, woken - float(spells[m, ASLEEP] - self._asleep[m]))
 
 
-class Trace:
+class EventTraces:
     """The traces that a configuration asks for."""
 
     def __init__(self, config: TraceConfig, scene: Scene, engine: Engine) -> None:
         wanted = config.signals()
         loads = _workloads(config, scene)
         slots = _slots(config, scene)
-        self._tasks = TaskTrace(engine, loads, config.wanted(TASK_EVENTS)) if "task_event" in wanted else None
+        self._tasks = TaskEvents(engine, loads, config.wanted(TASK_EVENTS)) if "task_event" in wanted else None
         self._nodes = NodeTrace(engine, slots, config.wanted(NODE_EVENTS)) if "node_event" in wanted else None
 
     def look(self) -> None:

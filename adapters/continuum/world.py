@@ -9,15 +9,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.adapters.continuum import demand, equipment
+from cosim.adapters.continuum import affinity, demand, equipment
 from cosim.adapters.continuum.config import ContinuumConfig
-from cosim.contract.entities import Node, Scene, SlotRange, alike
+from cosim.contract.entities import HostQuantities, Node, Scene, SlotRange, WorkloadQuantities, alike
 from cosim.contract.laws import Law
+from cosim.contract.quantity import carried
 from cosim.contract.signals import ACCELERATORS
 from cosim.engine.continuum import tariff
 from cosim.engine.continuum.hardware import Quota
 from cosim.engine.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL, FIXED, LOG_NORMAL, UNIFORM
-from cosim.engine.continuum.system import Kind, Stream, System
+from cosim.engine.continuum.system import Kind, System, WorkloadStream
 
 _TIERS = {"device": DEVICE, "edge": EDGE, "cloud": CLOUD}
 _DISCIPLINES = ("sharing", "fcfs", "priority", "edf")  # by their numbers in the engine
@@ -49,19 +50,17 @@ def _kind(node: Node, config: ContinuumConfig, numbers: dict[str, int], tariffs:
     chosen = config.discipline if isinstance(config.discipline, str) else config.discipline.get(node.kind, "sharing")
     quota = config.quotas.get(node.kind)
     return Kind(
-        cores=node.cores, clock=node.clock, slots=node.slots, power=equipment.power_table(node.power, node.cores),
-        contention=node.contention, fcfs=_DISCIPLINES.index(chosen), preempts=config.preemption,
+        power=equipment.power_table(node.power, node.cores),
+        fcfs=_DISCIPLINES.index(chosen), preempts=config.preemption,
         quota=None if quota is None else Quota(quota.period, quota.quota, quota.burst),
         price_cpu=node.cost.cpu, price_transfer=node.cost.transfer, price_energy=node.cost.energy,
-        price_own=node.cost.own,
+        price_own=node.cost.own, rented=node.kind in config.autoscale,
         tariff=tariffs.get(node.cost.tariff or "", -1),
-        radio_sent=node.radio_energy_sent, radio_received=node.radio_energy_received,
         radio_by_technology=equipment.radio_by_technology(node, numbers),
         technology=numbers[cell.technology or ""] if cell else 0,
         cell_sent=cell.energy_sent if cell else 0.0, cell_received=cell.energy_received if cell else 0.0,
-        memory=node.memory, storage=node.storage, accelerators=equipment.accelerators(node),
-        states=node.states,
-        scaling=equipment.scaling(node.scaling), battery=equipment.battery(node),
+        accelerators=equipment.accelerators(node), states=node.states,
+        scaling=equipment.scaling(node.scaling), battery=equipment.battery(node), **carried(node, HostQuantities),
     )  # fmt: skip
 
 
@@ -72,8 +71,9 @@ def _pairs(scene: Scene) -> list[NDArray[np.float64]]:
         a, b = slots_of(link.a), slots_of(link.b)
         ends = np.stack([np.repeat(a, len(b)), np.tile(b, len(a))], axis=1).astype(np.float64)
         ends = ends[ends[:, 0] != ends[:, 1]]
-        back = link.rate_back / link.rate if link.rate else 1.0
-        row = [link.rate, link.delay, link.loss, link.energy, back, link.jitter]
+        state = link.state
+        back = link.back.rate / state.rate if state.rate else 1.0
+        row = [state.rate, state.delay, state.loss, link.energy, back, state.jitter]
         values = np.tile(row, (len(ends), 1))
         blocks.append(np.hstack([ends, values]))
     if not blocks:
@@ -106,16 +106,15 @@ def build(scene: Scene, config: ContinuumConfig, root: Path, duration: float) ->
         tier=tier,
         present=np.arange(scene.capacity) < len(scene.nodes),
         workloads=tuple(
-            Stream(
+            WorkloadStream(
                 rate=load.rate, work=_law(load.work), slow=(load.work.share, load.work.times),
                 input=_law(load.input), output=_law(load.output),
-                periodic=load.arrivals == "every", deadline=load.deadline, share=load.share, active=load.active,
-                priority=config.priorities.get(load.name, 0),
-                idle=load.idle, start=load.start, stop=load.stop, memory=load.memory, storage=load.storage,
+                periodic=load.arrivals == "every", priority=config.priorities.get(load.name, 0),
                 accelerator=ACCELERATORS.index(load.accelerator) if load.accelerator else -1,
                 operations=_law(load.operations), sensitivity=load.sensitivity,
-                state=load.state, graph=demand.graph(load, _law), sla=demand.sla(load.agreement),
+                graph=demand.graph(load, _law), sla=demand.sla(load.agreement),
                 bag=load.bag if load.arrivals == "bag" else None, trace=demand.trace(load, slots, scene, root),
+                **carried(load, WorkloadQuantities),
             )
             for load, slots in zip(scene.workloads, sources, strict=True)
         ),
@@ -123,5 +122,6 @@ def build(scene: Scene, config: ContinuumConfig, root: Path, duration: float) ->
         source_workload=np.repeat(np.arange(len(sources)), [len(slots) for slots in sources]).astype(np.int64),
         link_a=a.astype(np.int64), link_b=b.astype(np.int64), link_rate=rate, link_delay=delay, link_loss=loss,
         link_energy=energy, link_back=back, link_jitter=jitter, tariffs=tariff.rates(scene, root, duration),
+        bound=affinity.tables(scene),
     )  # fmt: skip
     return ContinuumWorld(system, tuple(node.id for node in templates), group, tier)

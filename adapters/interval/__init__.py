@@ -9,6 +9,7 @@ ADAPTER = AdapterKind(
     factory="cosim.adapters.interval.adapter:IntervalAdapter",
     check="cosim.adapters.interval.check:problems",
     acts_on=frozenset({"fail", "workloads"}),
+    outside="",
     can_fail=lambda _, node: node.tier != "device" and node.cores > 0,
     ports=Ports(reads=(Read("mobility", required=False),), writes=("task", "host")),
     compiled="cosim.engine.interval.warm:compiled",

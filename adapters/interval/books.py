@@ -9,7 +9,8 @@ from cosim.adapters.interval.world import MEGA, IntervalWorld
 from cosim.contract.adapter import Summary
 from cosim.contract.entities import Scene
 from cosim.contract.frame import Frame, constant
-from cosim.contract.signals import TASK_STATUS
+from cosim.contract.signals import OF_WORKLOADS, TASK_STATUS
+from cosim.contract.unfinished import reported
 from cosim.engine.interval.layout import COMPLETED
 from cosim.engine.interval.quirks import CONSTANT_COST
 from cosim.engine.interval.simulator import Interval
@@ -24,7 +25,7 @@ class IntervalAccounts:
     def __init__(self, simulation: Interval, world: IntervalWorld, scene: Scene) -> None:
         self._simulation, self._world, self._scene = simulation, world, scene
         self._slots = constant(world.slots)
-        self._made: list[NDArray[np.int64]] = [np.empty(0, np.int64)]  # devices, by container
+        self._made: list[NDArray[np.int64]] = [np.empty(0, np.int64)]  # devices, by container; -1: it has ended
         loads = max(len(scene.workloads), 1)
         self._created, self._late = np.zeros(loads, np.int64), np.zeros(loads, np.int64)
         self._ended = np.zeros((loads, len(TASK_STATUS)), np.int64)
@@ -41,14 +42,16 @@ class IntervalAccounts:
         ended = self._simulation.drain()
         failed = ended["status"] != COMPLETED
         self._made = [np.concatenate(self._made)]
-        device = self._made[0][ended["container"].astype(np.int64)]
+        container = ended["container"].astype(np.int64)
+        device = self._made[0][container]
+        self._made[0][container] = -1
         finish = np.where(failed, np.nan, ended["finish"].astype(np.float64))
         load = ended["profile"].astype(np.int64)
         status = np.where(failed, _NODE_FAILED, 0)
         np.add.at(self._ended, (load, status), 1)
         np.add.at(self._late, load, ended["late"].astype(np.int64))
-        columns = {
-            "task": ended["container"].astype(np.int64),
+        columns = dict.fromkeys(OF_WORKLOADS, np.zeros(len(load))) | {
+            "task": container,
             "workload": load.astype(np.int16),
             "host": self._world.slots[ended["host"].astype(np.int64)],
             "status": status.astype(np.int8),
@@ -94,20 +97,23 @@ class IntervalAccounts:
         """Tasks by workload, energy and cost by node. What happened at the very end is in flight."""
         world = self._simulation.world
         count = int(world.rules["created"][0])
-        created = np.bincount(world.given[:count, 1].astype(np.int64), minlength=len(self._ended))
+        load = world.given[:count, 1].astype(np.int64)
+        created = np.bincount(load, minlength=len(self._ended))
+        intervals = self._simulation.interval - 1
+        left = np.concatenate(self._made)[:count] >= 0
+        ages = (intervals - world.given[:count, 0]) * self._simulation.length
         energy = world.hosts["energy"]
         names = [node.id for node in self._world.nodes]
         time_cost, energy_cost = self._cost()
-        intervals = self._simulation.interval - 1
         tiers = {
             tier: float(sum(energy[k] for k, node in enumerate(self._world.nodes) if node.tier == tier))
             for tier in _TIERS
         }
         return {
-            "tasks": _tasks(int(created.sum()), self._ended.sum(axis=0), int(self._late.sum())),
+            "tasks": _tasks(int(created.sum()), self._ended.sum(axis=0), int(self._late.sum()), ages[left]),
             "workloads": {
-                load.name: _tasks(int(created[k]), self._ended[k], int(self._late[k]))
-                for k, load in enumerate(self._scene.workloads)
+                one.name: _tasks(int(created[k]), self._ended[k], int(self._late[k]), ages[left & (load == k)])
+                for k, one in enumerate(self._scene.workloads)
             },
             "energy": {
                 "total": float(energy.sum()),
@@ -122,12 +128,13 @@ class IntervalAccounts:
                 "energy": float(energy_cost.sum()),
             },
             "utilisation": dict(zip(names, map(float, self._used / max(intervals, 1)), strict=True)),
+            "cores": {node.id: node.cores for node in self._world.nodes},
             "quirks": sorted(self._world.quirks),
             "intervals": intervals,
         }
 
 
-def _tasks(created: int, ended: NDArray[np.int64], late: int) -> dict[str, object]:
+def _tasks(created: int, ended: NDArray[np.int64], late: int, ages: NDArray[np.float64]) -> dict[str, object]:
     failed = {name: int(n) for name, n in zip(TASK_STATUS, ended, strict=True) if n and name != "completed"}
     return {
         "created": created,
@@ -135,4 +142,5 @@ def _tasks(created: int, ended: NDArray[np.int64], late: int) -> dict[str, objec
         "late": late,
         "failed": failed,
         "in_flight": created - int(ended.sum()),
+        "ages": reported(ages),
     }

@@ -10,6 +10,7 @@ from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig
 from cosim.contract.block import OnlyWith
 from cosim.contract.hints import nearest
+from cosim.contract.trust import NoCode, Words
 from cosim.schedulers import scheduler_names, takes
 
 POLICIES = ("random", "shuffle", "first-fit", "best-fit", "least-loaded", "round-robin")
@@ -37,18 +38,20 @@ class Container(BaseModel):
 class IntervalConfig(AdapterConfig):
     """How containers are placed, and what transfers between hosts take. `step` is the length of an interval."""
 
-    policy: Annotated[str, AfterValidator(_known)] = Field(
+    policy: Annotated[str, AfterValidator(_known), NoCode()] = Field(
         "least-loaded",
         description="a name that `cosim schedulers` lists for interval, or module:function",
     )
     physics: Literal["corrected", "compatible"] = Field(
         "corrected", description="compatible: the rules of COSCO as published, step by step"
     )
-    quirks: dict[str, bool] = Field({}, description="single deviations of the published rules, on or off")
+    quirks: dict[Words, bool] = Field({}, description="single deviations of the published rules, on or off")
     demand: Clock = Field(1e9, description="cycles per second that a container is given at least")
     peak: Clock = Field(4e9, description="cycles per second that it can use at most")
-    containers: dict[str, Container] = Field({}, description="workload -> its own demand and peak")
-    slots: int | None = Field(None, ge=1, description="containers with a place at once; default: one per host")
+    containers: dict[Words, Container] = Field({}, description="workload -> its own demand and peak")
+    slots: int | None = Field(
+        None, ge=1, le=1_000_000, description="containers with a place at once; default: one per host"
+    )
     uplink: units.BitRate = Field(40e9, description="of every host; the 5000 MB/s of the published fleet")
     downlink: units.BitRate = Field(40e9, description="of every host; the 5000 MB/s of the published fleet")
     router: units.BitRate = Field(80e9, description="shared by all transfers; the published 10,000 MB/s")

@@ -1,6 +1,6 @@
 """What a workload may ask for that not every model knows."""
 
-from cosim.contract.entities import Agreement, Stage
+from cosim.contract.entities import Affinity, Agreement, SlotRange, Stage
 from cosim.contract.laws import Law
 
 SPECIAL = [
@@ -12,5 +12,8 @@ SPECIAL = [
     ("storage", {"storage": 1e9}),
     ("sensitivity", {"sensitivity": 0.06}),
     ("state", {"state": 0.0}),
+    ("value", {"value": 1.0}),
+    ("affinity", {"affinity": Affinity((SlotRange(0),))}),
+    ("anti_affinity", {"anti_affinity": Affinity(None, ("detect",))}),
     ("sla", {"agreement": Agreement(1.0, 0.99, 60.0, 0.01, "violation")}),
 ]

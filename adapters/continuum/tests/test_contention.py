@@ -1,4 +1,4 @@
-"""Busy cores that slow one another down, from the scenario to the rows."""
+"""Busy cores that slow one another down, and that take tasks up, from the scenario to the rows."""
 
 import numpy as np
 import pytest
@@ -34,6 +34,13 @@ def test_two_tasks_at_once_take_longer_than_one(tmp_path, text, seconds):
     np.testing.assert_allclose(tasks["computed"] - tasks["started"], seconds, rtol=1e-9)
 
 
-def test_contention_needs_a_processor(tmp_path):
-    with pytest.raises(ScenarioError, match="it has no processor"):
-        plan_of(tmp_path, TWINS.replace("kind: device", "kind: device, contention: 0.1"))
+def test_a_core_is_busy_with_each_task_before_its_work(tmp_path):
+    plan = plan_of(tmp_path, TWINS.replace("contention: 0.5", "dispatch: 20 ms"))
+    tasks, _, _ = run(begin(plan.scene, scheduler="least-loaded", discipline="fcfs"), plan.scene, 10)
+    np.testing.assert_allclose(tasks["computed"] - tasks["started"], 0.12, rtol=1e-9)
+
+
+@pytest.mark.parametrize("key", ["contention: 0.1", "dispatch: 2 ms"])
+def test_both_need_a_processor(tmp_path, key):
+    with pytest.raises(ScenarioError, match="means nothing without a 'cpu'"):
+        plan_of(tmp_path, TWINS.replace("kind: device", f"kind: device, {key}"))

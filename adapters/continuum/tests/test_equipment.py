@@ -24,7 +24,7 @@ from cosim.scenario.plan.show import describe
 from cosim.scenario.plan.store import plan_from_text, plan_to_text
 from cosim.testing import check_adapter
 
-GPU = Accelerator("gpu", 2, 1e12, 10.0, 60.0, shared=False)
+GPU = Accelerator("gpu", 2, 1e12, idle=10.0, max=60.0)
 SCENARIO = """\
 apiVersion: cosim/v1
 kind: Scenario
@@ -77,10 +77,10 @@ def test_a_scenario_says_it_all(tmp_path):
     plan = plan_of(tmp_path)
     edge, point, drone = plan.scene.nodes
     assert edge.accelerators == (
-        Accelerator("gpu", 2, 1e13, 0.0, 0.0, False), Accelerator("npu", 1, 26e12, 2.0, 10.0, True),
+        Accelerator("gpu", 2, 1e13), Accelerator("npu", 1, 26e12, idle=2.0, max=10.0, shared=True),
     )  # fmt: skip
     assert edge.states == PowerStates(5.0, 3.0, 0.3, 120.0, 20.0, 120.0, 1.0)
-    assert edge.scaling == Scaling("ondemand", 0.1, 0.8, "xeon-1220")
+    assert edge.scaling == Scaling("ondemand", "xeon-1220")
     assert (edge.memory, edge.storage, edge.power.law) == (16e9, 100e9, "cubic")
     assert (point.cell.technology, point.cell.energy_sent, point.cell.energy_received) == ("wifi", 5e-9, 4e-9)
     assert drone.battery == Battery(capacity="5000 mAh x 11.1 V", level="uniform 50 % .. 100 %")

@@ -1,4 +1,4 @@
-"""Workloads that live nodes really run are not simulated besides, but only where nodes are real."""
+"""Tasks that live nodes really run are not simulated besides, and their scheduler is the model's."""
 
 from __future__ import annotations
 
@@ -23,15 +23,20 @@ from cosim.contract.adapter import Inputs
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame
 from cosim.contract.signals import TASK, TASK_STATUS
-from cosim.engine.continuum.arrivals import Source, engine_seed
+from cosim.engine.continuum.arrivals import TaskSource, engine_seed
 
 LOADS = (load(SlotRange(2)), load(SlotRange(2), name="track"))
 
 
-@pytest.mark.parametrize(("real", "expected"), [("", {0, 1}), ("netns", {0}), ("containers", {0})])
-def test_what_is_left_makes_no_tasks_where_nodes_are_real(real, expected):
-    world = replace(scene(workloads=LOADS), real=real)
-    tasks, _, _ = run(begin(world, leave=["track"]), world, 10, served)
+@pytest.mark.parametrize(("share", "expected"), [(0.0, {0, 1}), (1.0, {0})])
+def test_what_live_nodes_take_makes_no_tasks(share, expected):
+    world = scene(workloads=LOADS)
+    columns = {"workload": np.array([1], np.int32), "share": np.array([share])}
+
+    def heard(time):
+        return {**served(time), "taken": [Frame("taken", time, np.array([2], np.int32), columns)]}
+
+    tasks, _, _ = run(begin(world, leave=["track"]), world, 10, heard)
     assert set(tasks["workload"].tolist()) == expected
 
 
@@ -52,7 +57,7 @@ def test_a_policy_outside_has_the_engines_answers(name):
     outside = replace(world, real="netns")
     left = begin(outside, scheduler=name, leave=["detect"])
     policy = HostPolicy(name, 2.0, outside)
-    chosen, source = [], Source(engine_seed((1, 2, 3)), world.workloads[0], 0, 2)
+    chosen, source = [], TaskSource(engine_seed((1, 2, 3)), world.workloads[0], 0, 2)
     for time in range(61):
         chosen += [policy.ask(0, world.workloads[0], task, {}, lambda _: True) for task in source.until(float(time))]
         frames = {frame.signal: frame for frame in left.step(float(time), Inputs(served(float(time))))}
@@ -97,7 +102,7 @@ def test_a_scheduler_that_learns_hears_how_real_tasks_ended():
     """`bandit` takes the fastest host at first; after slow tasks there it tries the other one."""
     world = replace(scene(EDGE, CLOUD, UAV, workloads=(load(SlotRange(2), work=_fixed(1e6)),)), real="netns")
     left, policy = begin(world, scheduler="bandit", leave=["detect"]), HostPolicy("bandit", 2.0, world)
-    source, chosen = Source(engine_seed((1, 2, 3)), world.workloads[0], 0, 2), []
+    source, chosen = TaskSource(engine_seed((1, 2, 3)), world.workloads[0], 0, 2), []
     for time in range(12):
         for task in source.until(float(time)):
             host = policy.ask(0, world.workloads[0], task, {}, lambda _: True)
@@ -105,7 +110,7 @@ def test_a_scheduler_that_learns_hears_how_real_tasks_ended():
             columns = {
                 "task": 0, "workload": 0, "host": host, "status": TASK_STATUS.index("completed"), "created": task.at,
                 "uploaded": task.at, "started": task.at, "computed": task.at + 50.0, "ended": task.at + 50.0,
-                "input": 1.0, "output": 1.0, "work": 1e6, "deadline": 1.0, "late": True,
+                "input": 1.0, "output": 1.0, "work": 1e6, "deadline": 1.0, "value": 0.0, "late": True,
             }  # fmt: skip
             found = {one.name: np.array([columns[one.name]], one.dtype) for one in TASK.columns}
             policy.learn(Frame("task", float(time), np.array([task.device], np.int32), found))

@@ -14,13 +14,14 @@ from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import OperatingPoint, Scaling, Scene, SlotRange
 from cosim.contract.laws import Law
 from cosim.contract.signals import TASK_STATUS
+from cosim.scenario.plan.scene import happenings
 from cosim.schedulers.mlsysops import ClusterAgent
 
 pytest.importorskip("pandas")
 
 HERE = Path(__file__).parent
 POINTS = (OperatingPoint(1e9, 10.0, 20.0), OperatingPoint(2e9, 20.0, 40.0))
-SLOWER = replace(EDGE, scaling=Scaling("userspace", 0.1, 0.8, points=POINTS))
+SLOWER = replace(EDGE, scaling=Scaling("userspace", points=POINTS))
 LOAD = load(SlotRange(2), deadline=float("inf"), work=Law("fixed", 2e9), input=Law("fixed", 1e3))
 SCENE = Scene.build((EDGE, CLOUD, UAV), (), (BACKHAUL,), (LOAD,))
 
@@ -166,6 +167,36 @@ def test_applications_come_change_and_go_while_the_run_goes_on(tmp_path):
     assert max(created for created, _ in done) <= 12.0 < min(failed)
 
 
+def test_components_are_deployed_removed_and_scaled_by_events(tmp_path):
+    (tmp_path / "app.yaml").write_text(APP.replace("NODE", "cloud"))
+    (tmp_path / "policies").symlink_to(HERE / "policies")
+    scene = Scene.build((SLOWER, CLOUD, UAV), (), (BACKHAUL,), (LOAD,))
+    adapter = ADAPTER.build(configured("slow-down", applications=["app.yaml"], metrics={"latency": "detect_seconds"}))
+    adapter.start(context(scene, tmp_path, tmp_path))
+    both = (SlotRange(0), SlotRange(1))
+
+    def happen(at, do, nodes, **more):
+        kind = ADAPTER.event_kinds()[do]
+        block = kind.model_validate({"at": f"{at} s", "do": do, "node": "*", "component": "detect", **more})
+        return next(happenings(block, lambda _: nodes))
+
+    events = [
+        happen(5, "deploy", (SlotRange(0),)),
+        happen(10, "remove", (SlotRange(0),)),
+        happen(15, "scale", both, count=1),
+        happen(20, "scale", both, count=2),
+        happen(25, "remove", both),
+        happen(26, "deploy", (SlotRange(1),), component="detektor"),
+    ]
+    tasks, _, _ = run(adapter, scene, 30, served, events)
+    done, failed = hosts(tasks)
+    where = [{host for at, host in done if low < at < low + 5} for low in range(0, 30, 5)]
+    assert where == [{1}, {0, 1}, {1}, {1}, {0, 1}, set()]
+    assert min(failed) > 25.0
+    refused = adapter.finish()["mlsysops"]["refused"]
+    assert refused["component 'detektor', which no application has"] == 1
+
+
 def found(config, root=HERE, scene=SCENE):
     return {
         problem.path.removeprefix("adapters.continuum."): problem for problem in problems(config, context(scene, root))
@@ -273,7 +304,7 @@ def test_tasks_of_real_nodes_are_placed_as_simulated_ones_are(tmp_path):
     """The host that live nodes are sent to is the agent's own answer, for the same task, network and hosts."""
     from cosim.adapters.live.policy import HostPolicy
     from cosim.contract.frame import Frame
-    from cosim.engine.continuum.arrivals import Task
+    from cosim.engine.continuum.arrivals import SourceTask
     from cosim.schedulers.models import PerTask
 
     adapter, *_ = simulated(tmp_path, "follow-load")
@@ -289,7 +320,7 @@ def test_tasks_of_real_nodes_are_placed_as_simulated_ones_are(tmp_path):
         policy.heard([reach], [adapter._placement(1.0, agent)])
         asked, own = [], PerTask(agent)
         for chance in (0.1, 0.6, 0.9):
-            task = Task(1.0, device, 1e3, 1e3, 2e9, 1e3, choice=chance)
+            task = SourceTask(1.0, device, 1e3, 1e3, 2e9, 1e3, choice=chance)
             answer = policy.ask(0, LOAD, task, {}, lambda _: True)
             request = policy._request(1.0, device, 0, 0, 1e3, 1e3, 2e9, 0.0, 0.0, 0, chance, 0, 0.0)
             expected = own(request, columns["transfer"], policy._hosts([0, 1]))

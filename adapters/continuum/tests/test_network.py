@@ -13,6 +13,7 @@ from cosim.contract.entities import Event, Fleet, Link, Scene, SlotRange
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, SlotTable
 from cosim.contract.laws import Law
+from cosim.contract.link import LinkState
 from cosim.contract.signals import TASK_STATUS
 from cosim.engine.continuum.throughput import WAN_KBPS, WLAN_KBPS
 
@@ -139,8 +140,8 @@ def test_out_of_range_there_is_no_coverage():
 def test_frames_of_a_radio_adapter_rule():
     scene = world(NEAR, DRONE, rate=0.4, stop=3.0)
     frames = {"link": [link(0.0, [(1, 0, 8e6)])]}
-    told, _, _ = run(begin(scene, network={"model": "empirical-wlan"}), scene, 10, lambda time: frames)
-    np.testing.assert_allclose(upload(told), 1.0 + 0.001)
+    reported, _, _ = run(begin(scene, network={"model": "empirical-wlan"}), scene, 10, lambda time: frames)
+    np.testing.assert_allclose(upload(reported), 1.0 + 0.001)
 
 
 def test_the_wan_by_measurement():
@@ -148,7 +149,7 @@ def test_the_wan_by_measurement():
         replace(NEAR, cores=0),
         DRONE,
         CLOUD,
-        links=(Link((SlotRange(0),), (SlotRange(2),), 100e6, 0.0, 0.0, 0.0),),
+        links=(Link((SlotRange(0),), (SlotRange(2),), LinkState(100e6)),),
         rate=0.4,
         stop=3.0,
     )

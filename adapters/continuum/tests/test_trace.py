@@ -17,6 +17,7 @@ from cosim.contract.entities import Event, Fleet, Link, Power, PowerStates, Slot
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import fault
 from cosim.contract.laws import Law
+from cosim.contract.link import LinkState
 from cosim.contract.node_keys import Battery
 from cosim.contract.signals import CATALOGUE, NODE_EVENTS, TASK_EVENTS, TASK_STATUS
 
@@ -37,7 +38,7 @@ GRAPH = (
 def world():
     """Two hosts, a drone that runs out of power, four cars that come and go; tasks and jobs."""
     fleet = Fleet("cars", "sumo", 0, 4, CAR)
-    cloud = Link((SlotRange(0),), (SlotRange(1),), rate=20e6, delay=0.02, loss=0.0, energy=0.0)
+    cloud = Link((SlotRange(0),), (SlotRange(1),), LinkState(20e6, 0.02))
     tasks = load(SlotRange(2), SlotRange(3, 4), arrivals="poisson", rate=1.0, work=Law("exponential", 2e9), stop=13.8)
     jobs = load(SlotRange(3, 4), name="jobs", arrivals="poisson", rate=0.4, graph=GRAPH, stop=12.5)
     late = replace(tasks, name="late", start=17.2, stop=19.0)
@@ -118,15 +119,15 @@ def test_events_of_a_task_are_in_order_and_agree_with_its_row(driven):
         assert times == sorted(times)
     whole = {code: name for code, name in enumerate(TASK_EVENTS) if name != "assigned"}
     for k, task in enumerate(tasks["task"]):
-        told = of[task]
+        reported = of[task]
         codes = (CREATED, ENDED) if tasks["workload"][k] == 1 else whole
         for code in codes:
             at = tasks[TASK_EVENTS[code]][k]
-            assert told[code][0] == at if code in told else np.isnan(at)
-        assert told[ENDED][1] == tasks["host"][k]
+            assert reported[code][0] == at if code in reported else np.isnan(at)
+        assert reported[ENDED][1] == tasks["host"][k]
         if tasks["workload"][k] != 1:
-            assert (ASSIGNED in told) == (tasks["host"][k] >= 0)
-            assert all(told[code][1] == tasks["host"][k] for code in told if code >= ASSIGNED)
+            assert (ASSIGNED in reported) == (tasks["host"][k] >= 0)
+            assert all(reported[code][1] == tasks["host"][k] for code in reported if code >= ASSIGNED)
     first = events["event"] == CREATED
     assert np.array_equal(events["at"][first], events["created"][first])
     ended = events["event"] == ENDED
@@ -176,25 +177,28 @@ def test_any_stepping_tells_the_same(driven, period):
 
 def test_nodes_tell_what_becomes_of_them(driven):
     rows = driven[0]["node_event"]
-    told = [
+    reported = [
         (NODE_EVENTS[event], int(slot), float(at))
         for event, slot, at in zip(rows["event"], rows["slot"], rows["at"], strict=True)
     ]
-    assert ("battery-empty", 2, pytest.approx(10.5)) in told
+    assert ("battery-empty", 2, pytest.approx(10.5)) in reported
     for event in (
         ("fail", 1, 4.3), ("recover", 1, 6.85), ("fail", 0, 12.2), ("recover", 0, 13.1), ("boot", 0, 13.1),
         ("ready", 0, 13.6), ("appear", 3, 0.0), ("vanish", 3, 8.0), ("appear", 6, 8.0), ("vanish", 4, 12.0),
         ("appear", 4, 12.0),
     ):  # fmt: skip
-        assert event in told
+        assert event in reported
     vanished = (rows["event"] == NODE_EVENTS.index("vanish")) & (rows["slot"] == 4)
     assert rows["created"][vanished].tolist() == [0.0]  # the one that was there before
 
 
 def test_a_machine_sleeps_and_wakes_as_its_books_say(driven):
     rows, books = driven
-    told = rows["node_event"]
-    of = {name: told["at"][(told["event"] == NODE_EVENTS.index(name)) & (told["slot"] == 0)] for name in NODE_EVENTS}
+    reported = rows["node_event"]
+    of = {
+        name: reported["at"][(reported["event"] == NODE_EVENTS.index(name)) & (reported["slot"] == 0)]
+        for name in NODE_EVENTS
+    }
     slept = [
         min(end for end in [*of["wake"], *of["fail"], float(UNTIL)] if end >= begin) - begin for begin in of["sleep"]
     ]

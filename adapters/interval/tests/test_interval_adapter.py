@@ -99,6 +99,23 @@ def test_jobs_run_and_the_books_close():
     assert books["intervals"] == 100
 
 
+@pytest.mark.parametrize("events", [(), (Event(1200.0, "fail", (SlotRange(0),)),)])
+def test_ages_of_what_is_left_are_those_that_a_longer_run_shows(events):
+    world = scene(workloads=(load(SlotRange(2)), load(SlotRange(3), name="more", rate=1 / 20, stop=1200.0)))
+    cut, whole = begin(world), begin(world)
+    run(cut, world, 20, events=events)
+    tasks, _ = run(whole, world, 400, events=events)
+    books = cut.finish()
+    assert whole.finish()["workloads"]["more"]["ages"] == []
+    end = 20 * PERIOD
+    for number, name in enumerate(("jobs", "more")):
+        left = (tasks["workload"] == number) & (tasks["created"] <= end) & (tasks["ended"] > end)
+        entry = books["workloads"][name]
+        assert entry["in_flight"] >= left.sum() > 0
+        assert entry["ages"] == sorted((end - tasks["created"][left]).tolist())
+    assert books["tasks"]["ages"] == sorted(books["workloads"]["jobs"]["ages"] + books["workloads"]["more"]["ages"])
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("physics", ["corrected", "compatible"])
 def test_every_policy_under_both_physics(policy, physics):

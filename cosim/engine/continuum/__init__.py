@@ -1,6 +1,6 @@
 """The compute-continuum simulator: a compiled event engine on flat arrays, usable alone.
 
-    from cosim.engine.continuum import Engine, Kind, Stream, System
+    from cosim.engine.continuum import Engine, Kind, WorkloadStream, System
 
     engine = Engine(system, seed=7)
     engine.advance(60.0)
@@ -24,48 +24,36 @@ The names below are imported when they are first used, as numba takes half a sec
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cosim.contract.on_demand import on_demand
 
 if TYPE_CHECKING:
-    from cosim.engine.continuum.batches import Batch, Batcher, batch
-    from cosim.engine.continuum.engine import Engine
-    from cosim.engine.continuum.hardware import Accelerator, Battery, OperatingPoint, PowerStates, Quota, Scaling
+    from cosim.engine.continuum.batches import BatchColumns, Batcher, batch
+    from cosim.engine.continuum.engine import Deciding, Engine
+    from cosim.engine.continuum.hardware import (
+        MachineAccelerator,
+        MachinePoint,
+        MachineScaling,
+        NodeBattery,
+        PowerStates,
+        Quota,
+    )
     from cosim.engine.continuum.layout import INTERVAL
     from cosim.engine.continuum.snapshot import Snapshot
     from cosim.engine.continuum.stepping import Decisions, View
-    from cosim.engine.continuum.system import Kind, Stage, Stream, System
+    from cosim.engine.continuum.system import JobStage, Kind, System, WorkloadStream
     from cosim.engine.continuum.warm import compiled
 
-_PLACES = {
-    "Accelerator": "hardware",
-    "Batch": "batches",
-    "Batcher": "batches",
-    "Battery": "hardware",
-    "Decisions": "stepping",
-    "Engine": "engine",
-    "INTERVAL": "layout",
-    "Kind": "system",
-    "OperatingPoint": "hardware",
-    "PowerStates": "hardware",
-    "Quota": "hardware",
-    "Scaling": "hardware",
-    "Snapshot": "snapshot",
-    "Stream": "system",
-    "Stage": "system",
-    "System": "system",
-    "View": "stepping",
-    "batch": "batches",
-    "compiled": "warm",
-}
-
 __all__ = [
-    "INTERVAL", "Accelerator", "Batch", "Batcher", "Battery", "Decisions", "Engine", "Kind", "OperatingPoint",
-    "PowerStates", "Quota", "Scaling", "Snapshot", "Stage", "Stream", "System", "View", "batch", "compiled",
+    "INTERVAL", "BatchColumns", "Batcher", "Deciding", "Decisions", "Engine", "JobStage", "Kind", "MachineAccelerator",
+    "MachinePoint", "MachineScaling", "NodeBattery", "PowerStates", "Quota", "Snapshot", "System", "View",
+    "WorkloadStream", "batch", "compiled",
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
-    if name in _PLACES:
-        return getattr(importlib.import_module(f"cosim.engine.continuum.{_PLACES[name]}"), name)
-    raise AttributeError(f"module 'cosim.engine.continuum' has no attribute '{name}'")
+__getattr__ = on_demand(
+    __name__, batches="BatchColumns Batcher batch", engine="Deciding Engine", layout="INTERVAL", snapshot="Snapshot",
+    hardware="MachineAccelerator MachinePoint MachineScaling NodeBattery PowerStates Quota",
+    stepping="Decisions View", system="JobStage Kind System WorkloadStream", warm="compiled",
+)  # fmt: skip

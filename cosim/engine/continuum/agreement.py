@@ -15,6 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.entities import AgreementQuantities
+
 Floats = NDArray[np.float64]
 
 # columns of `State.service`; the last three are about the period that is not over
@@ -42,13 +44,9 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType({
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class WorkloadAgreement(AgreementQuantities):
     """What is promised for the tasks of a workload."""
 
-    response: float  # s
-    target: float = 1.0  # share of the tasks that must keep it, per period
-    period: float = 0.0  # s, 0: none
-    penalty: float = 0.0  # currency per violation, per s of excess, per period below, or what the rule counts
     rule: str | Rule = "violation"  # one of RULES, or a function
 
 
@@ -62,14 +60,14 @@ class AgreementAccount:
     penalty: float  # currency
 
 
-def _close_period(row: Floats, agreement: Agreement) -> None:
+def _close_period(row: Floats, agreement: WorkloadAgreement) -> None:
     """The present period is over."""
     if row[OPEN_TASKS] > 0 and row[OPEN_KEPT] < agreement.target * row[OPEN_TASKS]:
         row[BELOW] += 1
     row[OPEN_TASKS] = row[OPEN_KEPT] = 0.0
 
 
-def _add(row: Floats, agreement: Agreement, response: Floats, failed: NDArray[np.bool_], ended: Floats) -> None:
+def _add(row: Floats, agreement: WorkloadAgreement, response: Floats, failed: NDArray[np.bool_], ended: Floats) -> None:
     kept = ~failed & (response <= agreement.response)
     row[TASKS] += len(kept)
     row[VIOLATIONS] += np.sum(~kept)
@@ -86,7 +84,7 @@ def _add(row: Floats, agreement: Agreement, response: Floats, failed: NDArray[np
             row[OPEN_KEPT] += np.sum(kept[number == period])
 
 
-def account(service: Floats, agreements: Mapping[int, Agreement], ended: Mapping[str, NDArray[Any]]) -> None:
+def account(service: Floats, agreements: Mapping[int, WorkloadAgreement], ended: Mapping[str, NDArray[Any]]) -> None:
     """Add tasks that ended, in the order of time, to the standing of the agreements by workload."""
     whole = ended["stage"] < 0
     for number, agreement in agreements.items():
@@ -96,7 +94,7 @@ def account(service: Floats, agreements: Mapping[int, Agreement], ended: Mapping
             _add(service[number], agreement, time - ended["created"][mine], ended["status"][mine] != 0, time)
 
 
-def conclude(service: Floats, agreements: Mapping[int, Agreement], now: float) -> dict[int, AgreementAccount]:
+def conclude(service: Floats, agreements: Mapping[int, WorkloadAgreement], now: float) -> dict[int, AgreementAccount]:
     """The agreements at `now`; changes nothing. Periods that are not over do not count."""
     found = {}
     for number, agreement in agreements.items():

@@ -18,16 +18,16 @@ from cosim.contract.entities import Workload
 from cosim.contract.laws import Law
 from cosim.engine.continuum import draw
 
-ACTIVE, CHOICE, GAP, IDLE, INPUT, OFFSET, OUTPUT, SHARE, WORK = (
+ACTIVE, CHOICE, GAP, IDLE, INPUT, OFFSET, OUTPUT, PART, SHARE, WORK = (
     int(one)
     for one in (
-        draw.ACTIVE, draw.CHOICE, draw.GAP, draw.IDLE, draw.INPUT, draw.OFFSET, draw.OUTPUT, draw.SHARE, draw.WORK,
+        draw.ACTIVE, draw.CHOICE, draw.GAP, draw.IDLE, draw.INPUT, draw.OFFSET, draw.OUTPUT, draw.PART, draw.SHARE,
+        draw.WORK,
     )
 )  # fmt: skip
 _MASK = 2**64 - 1
 _STEP, _SALT = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
 _M1, _M2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-PART = 11  # purpose of the draw that decides whether a task is among a share of all
 
 
 def engine_seed(seed: tuple[int, ...]) -> int:
@@ -80,7 +80,7 @@ def cycles(law: Law, key: int, n: int, own: int = 0) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SourceTask:
     """A task that a source makes."""
 
     at: float  # s, simulated
@@ -94,7 +94,7 @@ class Task:
     choice: float = 0.0  # uniform in [0, 1), for the scheduler: of the first stage that is not on board, if it has any
 
 
-class Source:
+class TaskSource:
     """The tasks of workload `number` on the device in `slot` from `now` (s) on, in order of time.
 
     Arrivals are `poisson` or `every`, with active and idle times where the workload has them. Stages, if there are any,
@@ -122,7 +122,7 @@ class Source:
             self._base = start + uniform(key, 0, OFFSET) / load.rate
         self._plan()
 
-    def until(self, time: float) -> Iterator[Task]:
+    def until(self, time: float) -> Iterator[SourceTask]:
         """The tasks up to `time` (s) that were not given yet."""
         while self.next <= time:
             at, n = self.next, self._drawn
@@ -149,20 +149,21 @@ class Source:
                 time = self._base + exponential(key, self._drawn, GAP) / load.rate
             if time <= self._end:
                 break
-            self._phase(self._end + load.idle * exponential(key, self._phases, IDLE))
-            if self._base > load.stop:
+            start = self._end + load.idle * exponential(key, self._phases, IDLE)
+            if start > load.stop:
                 self.next = math.inf
                 return
+            self._phase(start)
         if load.arrivals == "poisson":
             self._base = time
         self.next = time if time < load.stop else math.inf
 
-    def _task(self, at: float, n: int) -> Task:
+    def _task(self, at: float, n: int) -> SourceTask:
         load, key = self._load, self._key
         brought, chance = size(load.input, key, n, INPUT), uniform(key, n, PART)
         if not load.graph:
             back, work = size(load.output, key, n, OUTPUT), cycles(load.work, key, n)
-            return Task(at, self._slot, brought, back, work, brought, 0.0, chance, uniform(key, n, CHOICE))
+            return SourceTask(at, self._slot, brought, back, work, brought, 0.0, chance, uniform(key, n, CHOICE))
         made = [
             (stage.pinned, cycles(stage.work, key, n, own), size(stage.output, key, n, own + OUTPUT))
             for own, stage in ((16 * (1 + k), stage) for k, stage in enumerate(load.graph))
@@ -172,4 +173,4 @@ class Source:
         sent = next((output for pinned, _, output in reversed(made) if pinned), brought)
         first = next((k for k, (pinned, _, _) in enumerate(made) if not pinned), 0)
         choice = uniform(key, n, 16 * (1 + first) + CHOICE)
-        return Task(at, self._slot, brought, made[-1][2], work, sent, onboard, chance, choice)
+        return SourceTask(at, self._slot, brought, made[-1][2], work, sent, onboard, chance, choice)

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from cosim.contract.records import Records
 from cosim.engine.continuum import queue
 from cosim.engine.continuum.engine import Engine
-from cosim.engine.continuum.layout import COMPLETED, STATUS_NAMES, STATUSES, State
+from cosim.engine.continuum.layout import COMPLETED, STATUS_NAMES, STATUSES, KernelState
 from cosim.engine.continuum.ledger import bills, cell_energy, radio_energy, read_links, read_meters, services
 from cosim.engine.continuum.parameters import Change, Tariffs, change, columns_of, follow_kinds, follow_links
 from cosim.engine.continuum.snapshot import GROWING, Snapshot
@@ -43,7 +43,7 @@ _LEDGERS = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class BatchColumns:
     """What the runs measured: `columns[name]` is (sets of parameters, seeds).
 
     `created`, `completed`, `late`, `in_flight`, `failed` and `failed.CAUSE` count tasks;
@@ -77,7 +77,7 @@ class _Replica(Engine):
     def _make_room(self, answers: int = 1) -> None:
         super()._make_room(answers)
         if hasattr(self, "_origin"):
-            for name in (*(name for name in State._fields if name != "meta"), "task_room", "ended_room"):
+            for name in (*(name for name in KernelState._fields if name != "meta"), "task_room", "ended_room"):
                 self._origin["meta"][name] = self.state.meta[name]
 
     def go_on(self, start: Snapshot, seed: int, changes: Sequence[tuple[Change, float]]) -> None:
@@ -151,7 +151,7 @@ class _Replica(Engine):
 
 
 # `place`, tasks and rows are reset separately: their sizes differ from run to run.
-_RESTORED = tuple(name for name in State._fields if name not in GROWING)
+_RESTORED = tuple(name for name in KernelState._fields if name not in GROWING)
 
 
 class Batcher:
@@ -195,7 +195,7 @@ class Batcher:
             *(f"response.p{100 * q:g}" for q in self._quantiles), *_LEDGERS,
         )  # fmt: skip
 
-    def run(self, parameters: Mapping[str, ArrayLike], seeds: Sequence[int]) -> Batch:
+    def run(self, parameters: Mapping[str, ArrayLike], seeds: Sequence[int]) -> BatchColumns:
         """Every set of parameters under every seed. Raises `ValueError` for what the system has not."""
         sets, columns = columns_of(parameters)
         changes = {name: change(self._system, name) for name in columns}
@@ -230,7 +230,7 @@ class Batcher:
         found = {name: table[:, c].reshape(shape) for c, name in enumerate(self._names)}
         for name in own[0] if own else ():
             found[name] = np.array([one[name] for one in own], np.float64).reshape(shape)
-        return Batch(columns, np.array(keys, np.uint64), found)
+        return BatchColumns(columns, np.array(keys, np.uint64), found)
 
     def _one(
         self, engine: _Replica, seed: int, changes: Sequence[tuple[Change, float]], row: Floats
@@ -282,6 +282,6 @@ def batch(
     seeds: Sequence[int],
     until: float,
     **settings: Any,  # noqa: ANN401 - those of Batcher
-) -> Batch:
+) -> BatchColumns:
     """Run every set of `parameters` under every seed to `until` (s); see `Batcher` for the settings."""
     return Batcher(system, until, **settings).run(parameters, seeds)

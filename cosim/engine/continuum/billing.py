@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.engine.continuum.price import Series, constant
+from cosim.engine.continuum.price import StepSeries, constant
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -24,15 +24,15 @@ Ints = NDArray[np.int64]
 class Rates:
     """What a J costs and emits over time. A part of every J may be green; the rest is brown."""
 
-    price: Series  # currency/J, brown
-    carbon: Series = field(default_factory=lambda: constant(0.0))  # g of CO2 per J, brown
-    green: Series = field(default_factory=lambda: constant(0.0))  # share of the energy that is green
+    price: StepSeries  # currency/J, brown
+    carbon: StepSeries = field(default_factory=lambda: constant(0.0))  # g of CO2 per J, brown
+    green: StepSeries = field(default_factory=lambda: constant(0.0))  # share of the energy that is green
     green_price: float = 0.0  # currency/J
     green_carbon: float = 0.0  # g of CO2 per J
-    window: Series = field(default_factory=lambda: constant(-1.0))  # number of the price window, -1: in none
+    window: StepSeries = field(default_factory=lambda: constant(-1.0))  # number of the price window, -1: in none
 
     @property
-    def series(self) -> tuple[Series, ...]:
+    def series(self) -> tuple[StepSeries, ...]:
         """All that changes over time."""
         return self.price, self.carbon, self.green, self.window
 

@@ -16,7 +16,7 @@ from cosim.engine.continuum.jit import jit
 from cosim.engine.continuum.layout import EXPONENTIAL, LOG_NORMAL, UNIFORM
 
 GAP, INPUT, OUTPUT, WORK, ACTIVE, IDLE, OFFSET, SHARE, CHOICE, OPERATIONS, CHARGE, JITTER = codes(12)  # purposes
-SLOW = codes(16)[12]  # whether a task is of the second mode
+SLOW, PART = codes(16)[12:14]  # whether a task is of the second mode; whether it is among a share of all
 BAG_SIZE, BAG_ANGLE = codes(16)[14:]  # those of stages go on from 16
 ANGLE = 1 << 20  # added to a purpose: its second draw
 

@@ -37,6 +37,10 @@ def _row(s: Record, t: Record, status: int, late: bool, now: float) -> Record:
     row.assigned = row.uploaded = math.nan
     row.input, row.output, row.work, row.deadline = t.input, t.output, t.work, t.deadline
     row.ended, row.status, row.late = now, status, late
+    row.value = 0.0
+    work = memory.workload(s.workloads, t.workload)
+    if status == COMPLETED and work.value > 0.0:
+        row.value = work.value * 0.5 ** ((now - t.created) / work.half_life)
     row.stage, row.job = -1, -1
     return row
 
@@ -57,7 +61,7 @@ def _close(s: Record, i: int, status: int, now: float) -> None:
     t = memory.task(s.tasks, i)
     host = memory.node(s.nodes, t.host).host if t.host >= 0 else -1
     if t.counted != 0:
-        book(s, host, -1)
+        book(s, host, t.workload, -1)
     late = t.job < 0 and status == COMPLETED and now - t.created > t.deadline
     if status == COMPLETED:
         memory.node(s.nodes, t.host).completed += 1

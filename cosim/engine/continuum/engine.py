@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from time import thread_time
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cosim.contract.records import Records
-from cosim.engine.continuum import kernel, memory, routes
+from cosim.engine.continuum import kernel, routes
 from cosim.engine.continuum.agreement import account
 from cosim.engine.continuum.billing import cuts
-from cosim.engine.continuum.layout import CUSTOM, DEVICE, ENDED, META, TASK
-from cosim.engine.continuum.ledger import Ledger, Meters, bills, close_books, read_meters, sorted_rows
+from cosim.engine.continuum.layout import CUSTOM, DEVICE, ENDED, INTERVAL, META, TASK
+from cosim.engine.continuum.ledger import NodeMeters, RunLedger, bills, close_books, read_meters, sorted_rows
 from cosim.engine.continuum.question import question
 from cosim.engine.continuum.regions import Regions, line_up
 from cosim.engine.continuum.resources import Resources, read_resources
 from cosim.engine.continuum.snapshot import Snapshot, put_back, take
-from cosim.engine.continuum.stepping import Decisions, Readings, View, look, read, rows_of
+from cosim.engine.continuum.stepping import Decisions, View, look, read, rows_of
 from cosim.engine.continuum.system import REFERENCE, System, lay_out, link_up, more_tasks
 
 _NONE_I = np.empty((0, 1), np.int64)
@@ -36,15 +37,32 @@ def _within(numbers: ArrayLike, count: int, what: str, least: int = 0) -> NDArra
     return asked
 
 
+def _asked(scheduler: int | Callable[..., Any]) -> tuple[Callable[..., Any] | None, int]:
+    """What the engine calls, if anything, and its own number for the scheduler."""
+    if not callable(scheduler):
+        return None, scheduler
+    return scheduler, INTERVAL if getattr(scheduler, "waits", False) else CUSTOM
+
+
+class Deciding(NamedTuple):
+    """Where a scheduler decides, and how long one decision takes a core there at its full clock."""
+
+    node: int  # slot
+    seconds: float | None  # None: as much CPU time as the one before took in this process; the first takes none
+
+
 class Engine:
     """A compute continuum in simulated time.
 
     `scheduler` is the number of a built-in scheduler or a function (see `cosim.schedulers`), or `INTERVAL`: then
-    tasks wait until `step` gets their hosts (see `cosim.engine.continuum.stepping`). `patience` (s) is how long a
+    tasks wait until `step` gets their hosts (see `cosim.engine.continuum.stepping`). A function with the attribute
+    `whole` gets the engine itself and answers with `Decisions` about any tasks, when a task is made, or, if it
+    `waits`, in `decide` only. `patience` (s) is how long a
     task waits for coverage. With `drop_late` tasks end at their deadline; otherwise they complete and are counted
-    late. `threshold` (tasks per core) is for the schedulers that have one. `seed` is any non-negative integer, of
-    which 64 bits are used. Large systems are advanced by regions that do not meet, in up to `threads` threads (see
-    `cosim.engine.continuum.regions`); their number changes no bit.
+    late. `threshold` (tasks per core) is for the schedulers that have one. With `deciding`, each task first goes
+    through the processor of a node, and the scheduler is asked when the time of the decision is over there.
+    `seed` is any non-negative integer, of which 64 bits are used. Large systems are advanced by regions that do not
+    meet, in up to `threads` threads (see `cosim.engine.continuum.regions`); their number changes no bit.
 
     Time passes in `advance` only; all other calls hold for the present time `now`. Stepping more or less finely
     gives bit-equal results. `state` is documented in `cosim.engine.continuum.layout`. Calls about a node or link
@@ -55,23 +73,29 @@ class Engine:
         self,
         system: System,
         seed: int,
-        scheduler: int | Callable[[Any, Any, Any], int] = 1,
+        scheduler: int | Callable[..., Any] = 1,
         *,
         patience: float = 2.0,
         drop_late: bool = False,
         threshold: float = 2.0,
         threads: int = 1,
+        deciding: Deciding | None = None,
     ) -> None:
         if threads < 1:
             raise ValueError(f"{threads} threads cannot advance anything; 1 or more can")
+        node, seconds = deciding or Deciding(-1, 0.0)
+        if deciding and not (0 <= node < len(system.kind) and system.kinds[system.kind[node]].cores > 0):
+            raise ValueError(f"node {node} cannot decide: it is none with a core")
+        if not 0.0 <= (seconds or 0.0) < math.inf:
+            raise ValueError(f"a decision cannot take {seconds:g} s")
         self.system = system
         self._regions = Regions(threads)
-        self._choose = scheduler if callable(scheduler) else None
         meta: Records = np.zeros(1, META)
         meta["seed"] = seed % 2**64
-        meta["scheduler"] = CUSTOM if callable(scheduler) else scheduler
+        self._choose, meta["scheduler"] = _asked(scheduler)
         meta["patience"], meta["drop_late"], meta["threshold"] = patience, drop_late, threshold
         meta["reference"] = REFERENCE
+        meta["decider"], meta["deciding"], self._measured = node, seconds or 0.0, seconds is None
         meta["undecided"] = meta["free"] = meta["jobs_free"] = meta["doomed"] = -1
         self.state = lay_out(system, meta, np.zeros(0, TASK), np.zeros(2 * _ROOM, ENDED))
         self._make_room()
@@ -116,7 +140,7 @@ class Engine:
                 return
         self.state = self._regions.foresee(self.state, until - self.now)
         line_up(self.state)
-        self._resume(kernel.act(memory.world(self.state.meta), kernel.ADVANCE, until, _NONE_I, _NONE_F), until)
+        self._resume(kernel.act(self.state.meta, kernel.ADVANCE, until, _NONE_I, _NONE_F), until)
 
     def _resume(self, answer: int, until: float) -> None:
         """Do what the kernel has stopped for, and go on to `until`."""
@@ -127,28 +151,34 @@ class Engine:
                 self._find_routes()
             else:
                 self._ask()
-            answer = kernel.act(memory.world(self.state.meta), kernel.ADVANCE, until, _NONE_I, _NONE_F)
+            answer = kernel.act(self.state.meta, kernel.ADVANCE, until, _NONE_I, _NONE_F)
 
-    def step(self, interval: float, decisions: Decisions | None = None, since: Readings | None = None) -> View:
+    def step(self, interval: float, decisions: Decisions | None = None) -> View:
         """Carry out decisions, advance by an interval (s), and return what is to be decided then.
 
         For engines with the scheduler `INTERVAL`, whose tasks wait for decisions; moving placed tasks works under
         any scheduler. Drains the tasks that ended. Raises `ValueError` for an impossible decision, before anything
-        is done. `since` are meters at the beginning of another interval to be shown.
+        is done.
         """
         if decisions is not None:
-            self._tell(kernel.PLACE, rows_of(self.state, decisions))
-        before = since or read(self.state)
+            self._command(kernel.PLACE, rows_of(self.state, decisions))
+        before = read(self.state)
         self.advance(self.now + interval)
         return look(self.state, before, self.drain())
 
+    def decide(self) -> None:
+        """Let a scheduler of the whole state decide now. Tasks that it keeps waiting are pending."""
+        decisions = self._chosen(self)
+        self.state.meta["undecided"] = -1
+        self._command(kernel.PLACE, rows_of(self.state, decisions))
+
     def appear(self, slots: ArrayLike, generations: ArrayLike) -> None:
         """Nodes come into being, each with the `generation` of its slot; their sources start."""
-        self._tell(kernel.APPEAR, np.stack([self._nodes(slots), np.asarray(generations)], axis=1))
+        self._command(kernel.APPEAR, np.stack([self._nodes(slots), np.asarray(generations)], axis=1))
 
     def vanish(self, slots: ArrayLike) -> None:
         """Nodes cease to be; their tasks end as `left`."""
-        self._tell(kernel.VANISH, self._nodes(slots)[:, None])
+        self._command(kernel.VANISH, self._nodes(slots)[:, None])
 
     def set_radio(
         self,
@@ -167,7 +197,7 @@ class Engine:
         goodput = (1.0 - np.clip(np.asarray(loss, np.float64), 0.0, 1.0)) / 8.0
         values = np.stack([np.asarray(uplink) * goodput, np.asarray(downlink) * goodput, np.asarray(delay)], axis=1)
         rows = np.stack([self._nodes(slots), self._nodes(cell, least=-1)], axis=1)
-        self._tell(kernel.RADIO, *self._regions.tell_radio(self.state, rows, values))
+        self._command(kernel.RADIO, *self._regions.radio_command(self.state, rows, values))
 
     def set_links(self, links: ArrayLike, factor: ArrayLike, delay: ArrayLike, loss: ArrayLike) -> None:
         """From now on these fixed links differ so from their nominal values; factor 0 breaks a link.
@@ -176,7 +206,7 @@ class Engine:
         """
         numbers = _within(links, len(self.state.links), "link")
         before = self.state.links["up"][numbers].copy()
-        self._tell(kernel.LINK_STATE, numbers[:, None], np.stack(np.broadcast_arrays(factor, delay, loss), axis=1))
+        self._command(kernel.LINK_STATE, numbers[:, None], np.stack(np.broadcast_arrays(factor, delay, loss), axis=1))
         if np.any(before != self.state.links["up"][numbers]):
             self._find_routes()
 
@@ -197,15 +227,41 @@ class Engine:
             mine = first + np.flatnonzero(sources["workload"][first : first + int(nodes["sources"][node])] == number)
             sources["work"][mine] = value
 
+    def set_taken(self, workloads: ArrayLike, share: ArrayLike) -> None:
+        """From now on this share of the workloads' tasks, 0..1, is made elsewhere: those with a lower `chance`."""
+        self.state.workloads["taken"][np.asarray(workloads, np.int64)] = share
+
     def fail(self, slots: ArrayLike) -> None:
         """Nodes fail: what is on them ends as `node-failed`; cells stop serving, devices stop making tasks."""
-        self._tell(kernel.NODE_DOWN, self._present(slots))
+        self._command(kernel.NODE_DOWN, self._present(slots))
         self._find_routes()
 
     def recover(self, slots: ArrayLike) -> None:
         """Failed nodes are back, empty."""
-        self._tell(kernel.NODE_UP, self._present(slots))
+        self._command(kernel.NODE_UP, self._present(slots))
         self._find_routes()
+
+    def reschedule(self, scheduler: int | Callable[..., Any]) -> None:
+        """From now on `scheduler`, as at the start, decides; tasks stay where they are.
+
+        Raises `ValueError` for one that waits for the caller, and where one that does has kept tasks.
+        """
+        choose, number = _asked(scheduler)
+        if INTERVAL in (number, self.state.meta["scheduler"][0]):
+            raise ValueError("a scheduler that decides by the clock decides from the start to the end")
+        if self.state.meta["undecided"][0] >= 0:
+            self._ask()
+        self._choose, self.state.meta["scheduler"] = choose, number
+        self._find_routes()  # what some schedulers keep sorted is sorted anew with them
+
+    def serve(self, slots: ArrayLike, *, takes: bool, turns: int = 0) -> None:
+        """From now on these hosts, which work, take tasks or not; their machines are turned on (1), off (-1) or left.
+
+        One that is turned on boots. One that is turned off has no tasks; its node forwards data as before.
+        """
+        rows = self._nodes(slots)
+        self._command(kernel.SERVE, np.stack([rows, np.full(len(rows), takes), np.full(len(rows), turns)], axis=1))
+        self._find_routes()  # schedulers look for hosts with the routes
 
     def set_points(self, slots: ArrayLike, points: ArrayLike) -> None:
         """From now on the cores of these nodes run at these operating points, 0 the slowest.
@@ -218,7 +274,7 @@ class Engine:
         if np.any((point < 0) | (point >= known)):
             wrong = int(np.flatnonzero((point < 0) | (point >= known))[0])
             raise ValueError(f"node {asked[wrong]} has {known[wrong]} operating points, none of them is {point[wrong]}")
-        self._tell(kernel.SPEED, np.stack([machine, point], axis=1))
+        self._command(kernel.SPEED, np.stack([machine, point], axis=1))
 
     def drain(self) -> dict[str, NDArray[Any]]:
         """The tasks that ended since the last call, by time of their end, then serial number.
@@ -231,7 +287,7 @@ class Engine:
         self.state.meta["done"] = 0
         return ended
 
-    def meters(self, slots: ArrayLike) -> Meters:
+    def meters(self, slots: ArrayLike) -> NodeMeters:
         """What the meters of these nodes show now. Looking changes nothing."""
         return read_meters(self.state, np.asarray(slots))
 
@@ -239,7 +295,7 @@ class Engine:
         """(4 + windows, nodes) what energy under tariffs cost up to now, see `cosim.engine.continuum.billing.bill`."""
         return bills(self.state, self.system, self.meters(np.arange(len(self.state.nodes))).energy)
 
-    def ledger(self) -> Ledger:
+    def ledger(self) -> RunLedger:
         """The books up to now. Looking changes nothing."""
         return close_books(self.state, self.system)
 
@@ -273,24 +329,36 @@ class Engine:
     def _nodes(self, slots: ArrayLike, least: int = 0) -> NDArray[np.int64]:
         return _within(slots, len(self.state.nodes), "node", least)
 
-    def _tell(self, what: int, slots: NDArray[Any], values: NDArray[np.float64] = _NONE_F) -> None:
+    def _command(self, what: int, slots: NDArray[Any], values: NDArray[np.float64] = _NONE_F) -> None:
         rows = len(slots) if what == kernel.PLACE else 0
         while self._short(rows):
             self._make_room(rows)
         # copies: for arrays that cannot be written numba would compile the kernel once more
         given = np.array(slots, np.int64, order="C"), np.array(values, np.float64, order="C")
-        kernel.act(memory.world(self.state.meta), what, 0.0, *given)
+        kernel.act(self.state.meta, what, 0.0, *given)
 
     def _ask(self) -> None:
         """Let the caller's scheduler decide about the task at which the kernel stopped."""
+        if getattr(self._choose, "whole", False):
+            self.decide()
+            return
         request, reach, hosts = question(self.state)
-        answer = self._choose(request, reach, hosts) if self._choose is not None else -1
+        answer = self._chosen(request, reach, hosts) if self._choose is not None else -1
         if not isinstance(answer, (int, np.integer)) or not -2 <= answer < len(hosts):
             raise ValueError(
                 f"the scheduler answered {answer!r} for task {self.created - 1}; "
                 f"expected the number of a host, 0..{len(hosts) - 1}, -1 for none or -2 for the device itself"
             )
-        self._tell(kernel.PLACE, np.array([[self.state.meta["undecided"][0], answer]]))
+        self._command(kernel.PLACE, np.array([[self.state.meta["undecided"][0], answer]]))
+
+    def _chosen(self, *given: Any) -> Any:  # noqa: ANN401 - what schedulers get and answer
+        assert self._choose is not None
+        if not self._measured:
+            return self._choose(*given)
+        begun = thread_time()
+        answer = self._choose(*given)
+        self.state.meta["deciding"] = thread_time() - begun
+        return answer
 
     def _short(self, answers: int) -> bool:
         """Whether there is not room for all that may end, or for the rows that so many answers may take."""
@@ -329,5 +397,5 @@ class Engine:
         return first, end[order].astype(np.int64), over[order].astype(np.int64), line
 
     def _find_routes(self) -> None:
-        routes.find(memory.world(self.state.meta), *self._edges)
-        kernel.act(memory.world(self.state.meta), kernel.RETRY, 0.0, _NONE_I, _NONE_F)
+        routes.find(self.state.meta, *self._edges)
+        kernel.act(self.state.meta, kernel.RETRY, 0.0, _NONE_I, _NONE_F)

@@ -125,11 +125,11 @@ def _admit(s: Record, i: int, now: float) -> None:
                 return
             t = memory.task(s.tasks, i)
     t.phase = RUN
-    slots = memory.kind(s.kinds, node.kind).slots
+    kind = memory.kind(s.kinds, node.kind)
     inside = memory.station(s.stations, j).active + memory.station(s.stations, j).queued
     if node.machine >= 0:
         inside = memory.machine(s.machines, node.machine).resident + memory.machine(s.machines, node.machine).waiting
-    if (slots > 0 and inside >= slots) or not could_hold(s, t.host, i, now):
+    if (kind.slots > 0 and inside >= kind.slots) or not could_hold(s, t.host, i, now):
         end(s, i, CAPACITY, now)
         return
     if node.host >= 0:
@@ -137,7 +137,7 @@ def _admit(s: Record, i: int, now: float) -> None:
     if node.machine >= 0:
         memory.equipment(s, ARRIVE, node.machine, i, now)
     else:
-        enter(s, j, i, t.rest, now)
+        enter(s, j, i, t.rest + kind.dispatch * kind.clock, now)
 
 
 @jit

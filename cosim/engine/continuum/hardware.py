@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.entities import AcceleratorQuantities, HostQuantities, ScalingQuantities, WorkloadQuantities
 from cosim.contract.entities import PowerStates as PowerStates
+from cosim.contract.quantity import quantities
 from cosim.contract.records import Records
 from cosim.engine.continuum.layout import (
     ABSENT,
@@ -33,19 +35,17 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Accelerator:
+class MachineAccelerator(AcceleratorQuantities):
     """Equal units of one kind, such as two GPUs."""
 
     kind: int  # number of the kind; a workload asks for it by this number
     units: int
     speed: float  # FLOP/s of one unit
-    idle: float = 0.0  # W of one unit that does nothing
-    max: float = 0.0  # W of one unit in use
     shared: bool = False  # all tasks share the units, instead of one task per unit and a queue
 
 
 @dataclass(frozen=True, slots=True)
-class OperatingPoint:
+class MachinePoint:
     """A clock at which the cores can run, and the power there as in `Kind.power`."""
 
     clock: float  # cycles/s
@@ -53,7 +53,7 @@ class OperatingPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Scaling:
+class MachineScaling(ScalingQuantities):
     """Operating points, slowest first, and who chooses among them.
 
     The governor `ondemand` looks every `period`: use above `threshold` takes it to the fastest
@@ -61,10 +61,8 @@ class Scaling:
     (Pallipadi and Starikovskiy, "The ondemand governor", Ottawa Linux Symposium 2006).
     """
 
-    points: tuple[OperatingPoint, ...]
+    points: tuple[MachinePoint, ...]
     governor: int = int(PERFORMANCE)  # USERSPACE starts at the fastest point and stays where it is put
-    period: float = 0.1  # s
-    threshold: float = 0.8
 
     @property
     def start(self) -> int:
@@ -73,7 +71,7 @@ class Scaling:
 
 
 @dataclass(frozen=True, slots=True)
-class Battery:
+class NodeBattery:
     """What a node lives on. Its level in the beginning is uniform between `low` and `high`."""
 
     capacity: float  # J
@@ -95,23 +93,15 @@ class Quota:
     phase: float = 0.0  # s
 
 
-class Equipped(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equipped(HostQuantities):
     """The part of `cosim.engine.continuum.system.Kind` that is laid out here."""
 
-    @property
-    def memory(self) -> float: ...
-    @property
-    def storage(self) -> float: ...
-    @property
-    def accelerators(self) -> tuple[Accelerator, ...]: ...
-    @property
-    def states(self) -> PowerStates | None: ...
-    @property
-    def scaling(self) -> Scaling | None: ...
-    @property
-    def battery(self) -> Battery | None: ...
-    @property
-    def quota(self) -> Quota | None: ...
+    accelerators: tuple[MachineAccelerator, ...] = ()
+    states: PowerStates | None = None
+    scaling: MachineScaling | None = None  # then `clock` is the fastest point's, and the points' powers hold
+    battery: NodeBattery | None = None
+    quota: Quota | None = None  # of CPU time, for all tasks on the node together
 
 
 def _is_machine(kind: Equipped, memory: bool, storage: bool) -> bool:
@@ -126,7 +116,7 @@ def _holders(kinds: Sequence[Equipped], kind: Ints, has: Callable[[Equipped], bo
     return found
 
 
-def tables(scaling: Scaling | None) -> list[tuple[float, ...]]:
+def tables(scaling: MachineScaling | None) -> list[tuple[float, ...]]:
     """The power tables of the operating points."""
     return [] if scaling is None else [double(point.power) for point in scaling.points]
 
@@ -151,7 +141,7 @@ def machines(
     for row, n in zip(rows, slots, strict=True):
         one = kinds[kind[n]]
         states = one.states or PowerStates()
-        for name in ("sleep_after", "sleep_power", "wake_time", "wake_power", "boot_time", "boot_power", "off_power"):
+        for name in quantities(PowerStates):
             row[name] = getattr(states, name)
         for name in ("memory", "storage"):
             row[name] = row[f"free_{name}"] = getattr(one, name) or math.inf
@@ -169,7 +159,8 @@ def machines(
             place += len(table)
         if one.scaling is not None:
             row["points"], row["governor"] = len(one.scaling.points), one.scaling.governor
-            row["period"], row["threshold"] = one.scaling.period, one.scaling.threshold
+            for name in quantities(ScalingQuantities):
+                row[name] = getattr(one.scaling, name)
             row["point"] = one.scaling.start
     return rows, np.array(units, ACCELERATOR), np.array(points, POINT)
 
@@ -195,17 +186,12 @@ def spells(rows: Records) -> Floats:
     return np.zeros((len(rows), int(STATES)))
 
 
-class Asking(Protocol):
-    """The part of `cosim.engine.continuum.system.Stream` with what its tasks need of a host."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking(WorkloadQuantities):
+    """The part of `cosim.engine.continuum.system.WorkloadStream` with what its tasks need of a host."""
 
-    @property
-    def memory(self) -> float: ...
-    @property
-    def storage(self) -> float: ...
-    @property
-    def accelerator(self) -> int: ...
-    @property
-    def graph(self) -> Sequence[Any]: ...
+    accelerator: int = -1  # kind of accelerator that a task needs after its work, -1: none
+    graph: tuple[Any, ...] = ()  # the stages of a job, `JobStage`; without any, a plain task that does `work`
 
 
 def runs_anywhere(load: Asking, kinds: Sequence[Equipped]) -> bool:

@@ -49,10 +49,12 @@ def _load(host: Record) -> float:
 
 
 @jit
-def book(s: Record, h: int, tasks: int) -> None:
-    """So many more tasks are assigned to host h."""
+def book(s: Record, h: int, load: int, tasks: int) -> None:
+    """So many more tasks of workload `load` are assigned to host h."""
     host = memory.host(s.hosts, h)
     host.assigned += tasks
+    if s.bound != 0:
+        memory.number(s.beside, load * s.host_count + h).v += tasks
     if s.scheduler != LEAST_LOADED or host.member < 0:
         return
     k = s.leaves + host.member
@@ -92,7 +94,9 @@ def rebuild(s: Record) -> None:
 
 @jit
 def _part_of(s: Record, h: int) -> int:
-    """The connected part that host h is in, -1: it is down."""
+    """The connected part that host h is in, -1: it takes no tasks."""
+    if memory.host(s.hosts, h).up == 0:
+        return -1
     return int(memory.number(s.part, memory.node(s.nodes, memory.host(s.hosts, h).slot).infra).v)
 
 

@@ -46,7 +46,7 @@ from cosim.engine.continuum.making import hand_on
 from cosim.engine.continuum.numbering import downlink, first_link_station, link_station, node_of, processor, uplink
 from cosim.engine.continuum.paths import serving_node, technology_of
 from cosim.engine.continuum.patience import arm, lose_patience, unpark
-from cosim.engine.continuum.placing import decide, place
+from cosim.engine.continuum.placing import consult, decide, place
 from cosim.engine.continuum.queue import abandon, drop, line_up, prefetch, put, queue, restart
 from cosim.engine.continuum.rows import task_number, timer_number
 from cosim.engine.continuum.sources import arrive, begin, halt
@@ -56,8 +56,9 @@ from cosim.engine.continuum.sums import add
 DONE, GROW, ASK, MOVED, FULL, BEYOND = codes(6)  # answers of `act`; BEYOND: of `_advance` to `_regions`
 # what to do
 (
-    ADVANCE, PLACE, APPEAR, VANISH, RADIO, NODE_DOWN, NODE_UP, LINK_STATE, RETRY, SPEED, BRANCH, FIGURES, REGIONS,
-) = codes(13)  # fmt: skip
+    ADVANCE, PLACE, APPEAR, VANISH, RADIO, NODE_DOWN, NODE_UP, LINK_STATE, RETRY, SPEED, BRANCH, FIGURES, REGIONS, HALT,
+    SERVE,
+) = codes(15)  # fmt: skip
 
 
 take_next = queue(LOOKAHEAD).take_next
@@ -81,7 +82,7 @@ def _computed(s: Record, i: int, now: float) -> int:
     release(s, i, now)
     if t.counted != 0:
         t.counted = 0
-        book(s, memory.node(s.nodes, t.host).host, -1)
+        book(s, memory.node(s.nodes, t.host).host, t.workload, -1)
     if t.job >= 0 and hand_on(s, i, now):
         return int(NOBODY)
     t.phase = DOWN
@@ -114,6 +115,10 @@ def _served(s: Record, j: int, now: float) -> int:
         return _fly(s, i, delay, now)
     n = node_of(j)
     if j == processor(n):
+        if t.phase == NEW:  # its decision has had its time
+            s.consulted += 1
+            s.delayed += now - t.created
+            return int(i)
         if t.operations <= 0.0:
             return _computed(s, i, now)
         memory.equipment(s, ACCELERATE, memory.node(s.nodes, n).machine, i, now)
@@ -185,12 +190,15 @@ def _advance(s: Record, until: float) -> int:
             memory.real(s.due, number).v = now
             s.events -= 1
             return BEYOND
-        if number < s.source_count:
-            i = arrive(s, number, now)
-        elif number < s.source_count + s.station_count:
+        from_station = s.source_count <= number < s.source_count + s.station_count
+        if from_station:
             i = _served(s, number - s.source_count, now)
+        elif number < s.source_count:
+            i = arrive(s, number, now)
         else:
             i = _later(s, number, now)
+        if s.decider >= 0 and not from_station and i >= 0 and memory.task(s.tasks, i).phase == NEW:
+            i = consult(s, i, now)
         if i >= 0 and (memory.task(s.tasks, i).phase != NEW or decide(s, i, now)):
             proceed(s, i, now)
         if i >= 0 and memory.task(s.tasks, i).parked == RETRIES and memory.task(s.tasks, i).held == 0:
@@ -309,6 +317,7 @@ def _node_down(s: Record, n: int, status: int) -> None:
             t = memory.task(s.tasks, i)
             older = t.older
             hit = d == n or (t.phase == RUN and t.host == n) or (t.station < 0 and t.at == n)
+            hit = hit or t.station == processor(n)  # the decision about it is made there
             if base <= t.station < s.first_accelerator:
                 link = memory.link(s.links, (t.station - base) >> 1)
                 hit = hit or link.a == n or link.b == n
@@ -331,6 +340,14 @@ def _node_up(s: Record, n: int) -> None:
         memory.host(s.hosts, node.host).up = 1
     _turn(s, n, TURN_ON, 1)
     _refresh_served(s, n)
+
+
+@jit
+def _serve(s: Record, n: int, takes: bool, turns: int) -> None:
+    """Host n takes tasks or not; its machine is turned on (1), off (-1), or left (0)."""
+    memory.host(s.hosts, memory.node(s.nodes, n).host).up = 1 if takes else 0
+    if turns != 0:
+        _turn(s, n, TURN_ON if turns > 0 else TURN_OFF, 1)
 
 
 @jit
@@ -372,15 +389,16 @@ def _has_room(s: Record, answers: int) -> bool:
 def _place_all(s: Record, slots: NDArray[np.int64], first: int, last: int) -> None:
     """Carry out the decisions in these rows."""
     for row in range(first, last):
+        asked = s.undecided == slots[row, 0]
         s.undecided = -1
-        if place(s, slots[row, 0], slots[row, 1], s.now):
+        if place(s, slots[row, 0], slots[row, 1], asked, s.now):
             proceed(s, slots[row, 0], s.now)
         clean(s, s.now)
 
 
 @jit
 def _figures(s: Record, values: NDArray[np.float64], row: int) -> None:
-    """Write the figures of a run for `cosim.engine.continuum.branch`: counts, sum of responses, J, busy s, events."""
+    """Write the figures of `cosim.engine.continuum.branch`: counts, sum of responses, J, busy s, events, spare s."""
     created = late = completed = failed = 0
     for load in range(s.workload_count):
         tally = load * (2 + STATUSES)
@@ -389,11 +407,12 @@ def _figures(s: Record, values: NDArray[np.float64], row: int) -> None:
         completed += memory.whole(s.tally, tally + 2).v
         for status in range(1, STATUSES):
             failed += memory.whole(s.tally, tally + 2 + status).v
-    response = energy = busy = 0.0
+    response = energy = busy = spare = 0.0
     for k in range(s.done):
         ended = memory.ended(s.ended, k)
         if ended.status == COMPLETED and ended.stage < 0:
             response += ended.ended - ended.created
+            spare += s.now - ended.ended
     for n in range(s.node_count):
         station = memory.station(s.stations, processor(n))
         span = s.now - station.since
@@ -406,7 +425,7 @@ def _figures(s: Record, values: NDArray[np.float64], row: int) -> None:
         energy += station.energy + station.power * (s.now - station.since)
     values[row, 0], values[row, 1], values[row, 2], values[row, 3] = created, completed, late, failed
     values[row, 4], values[row, 5] = created - completed - failed, response
-    values[row, 6], values[row, 7], values[row, 8] = energy, busy, s.events
+    values[row, 6], values[row, 7], values[row, 8], values[row, 9] = energy, busy, s.events, spare
 
 
 @jit
@@ -495,7 +514,8 @@ def act(meta: Records, what: int, until: float, slots: NDArray[np.int64], values
     VANISH, NODE_DOWN, NODE_UP: slots (n, 1). RADIO: slots (n, 2) device and cell, values (n, 3)
     uplink and downlink B/s after loss, delay s. LINK_STATE: slots (n, 1) links, values (n, 3) rate
     factor, added delay, added loss. SPEED: slots (n, 2) machine and operating point. RETRY: routes have
-    changed, waiting tasks try again.
+    changed, waiting tasks try again. HALT: no source makes tasks any more.
+    SERVE: slots (n, 3), see `_serve`.
     Before all but ADVANCE there must be room for every task and job in flight in `ended`, and before
     PLACE for `burst` tasks per answer.
     """
@@ -508,6 +528,10 @@ def act(meta: Records, what: int, until: float, slots: NDArray[np.int64], values
         return _regions(s, until, slots, values[0, 0])
     if what == FIGURES:
         _figures(s, values, 0)
+        return DONE
+    if what == HALT:
+        for k in range(s.source_count):
+            halt(s, k)
         return DONE
     if what == RETRY:
         for n in range(s.node_count):
@@ -538,5 +562,7 @@ def act(meta: Records, what: int, until: float, slots: NDArray[np.int64], values
             _link_state(s, n, values[row, 0], values[row, 1], values[row, 2])
         elif what == SPEED:
             memory.equipment(s, SET_POINT, n, slots[row, 1], s.now)
+        elif what == SERVE:
+            _serve(s, n, slots[row, 1] != 0, slots[row, 2])
         clean(s, s.now)
     return DONE

@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 
 from cosim.compiled.compiling import codes
 from cosim.compiled.rowtypes import LINE, Record
+from cosim.contract import entities
+from cosim.contract.quantity import columns, those
 from cosim.contract.records import Records
 from cosim.engine.continuum import queue
 
-__all__ = ["Record", "State"]
+__all__ = ["KernelState", "Record"]
 
 # How a task ended: the positions in the `task` signal's list of statuses.
 COMPLETED, NO_COVERAGE, LEFT, CAPACITY, NODE_FAILED, LINK_FAILED, DEADLINE, BATTERY_EMPTY = codes(8)
@@ -51,6 +53,7 @@ INTERVAL: Final = -2  # scheduler: tasks are held until the caller places them
 # What a machine is doing. OFF: its node failed. ABSENT: its node is not there.
 ON, ASLEEP, WAKING, BOOTING, OFF, ABSENT = codes(6)
 STATES: Final = 6
+APART, BESIDE = codes(3)[1:]  # bonds of two workloads
 USERSPACE, PERFORMANCE, POWERSAVE, ONDEMAND = codes(4)  # governors
 
 # What `cosim.engine.continuum.equipment` is asked to do.
@@ -166,9 +169,7 @@ NODE = _in_lines(
 )  # fmt: skip
 
 KIND = _record(
-    ("clock", "f8"),  # cycles/s
-    ("contention", "f8"),  # slow-down of every busy core by each other one
-    ("cores", "i8"), ("slots", "i8"),  # slots 0: unlimited
+    *columns(entities.HostQuantities),
     ("first_power", "i8"), ("powers", "i8"),  # its table in `power`; 0: none
     ("fcfs", "i8"), ("preempts", "i8"),
     ("technology", "i8"),  # of its cell
@@ -180,11 +181,10 @@ KIND = _record(
 MACHINE = _record(
     ("memory", "f8"), ("storage", "f8"),  # B in all, inf: unlimited
     ("free_memory", "f8"), ("free_storage", "f8"),  # B
-    ("sleep_after", "f8"), ("wake_time", "f8"), ("boot_time", "f8"),  # s
-    ("sleep_power", "f8"), ("wake_power", "f8"), ("boot_power", "f8"), ("off_power", "f8"),  # W
+    *columns(entities.PowerStates),
     ("since", "f8"),  # s, since when it is in its state
     ("looked", "f8"), ("looked_busy", "f8"),  # s and busy s when the governor last looked
-    ("period", "f8"), ("threshold", "f8"),  # s between the governor's looks, use above which it speeds up
+    *columns(entities.ScalingQuantities),
     ("quota", "f8"), ("quota_period", "f8"), ("burst", "f8"), ("phase", "f8"),  # core-s per s, s; 0: no quota
     ("available", "f8"), ("counted", "f8"),  # core-s left in this period; busy s up to which use is booked
     ("refills", "i8"),  # periods that have begun
@@ -197,7 +197,7 @@ MACHINE = _record(
 )  # fmt: skip
 
 ACCELERATOR = _record(
-    ("idle", "f8"), ("max", "f8"),  # W per unit
+    *columns(entities.AcceleratorQuantities),
     ("completed", "i8"), ("node", "i8"), ("kind", "i8"),
 )  # fmt: skip
 
@@ -252,11 +252,9 @@ SOURCE = _in_lines(
 WORKLOAD = _record(
     ("rate", "f8"),
     ("input_a", "f8"), ("input_b", "f8"), ("output_a", "f8"), ("output_b", "f8"), ("work_a", "f8"), ("work_b", "f8"),
-    ("deadline", "f8"), ("share", "f8"), ("active", "f8"), ("idle", "f8"), ("start", "f8"), ("stop", "f8"),
-    ("state", "f8"),  # B that move with a running task, negative: its input
+    *columns(entities.WorkloadQuantities),
     ("arrivals", "i8"),  # POISSON, EVERY, BAG, TRACE
     ("bag_mean", "f8"), ("bag_spread", "f8"),  # tasks in a bag, 1/rate s apart
-    ("memory", "f8"), ("storage", "f8"),  # B that a task takes at its host
     ("operations_a", "f8"), ("operations_b", "f8"),  # FLOP
     ("priority", "f8"),  # class of its tasks, the lowest first
     ("anywhere", "i8"),  # whether every host could run its tasks
@@ -264,6 +262,7 @@ WORKLOAD = _record(
     ("input_law", "i8"), ("output_law", "i8"), ("work_law", "i8"),
     ("operations_law", "i8"), ("accelerator", "i8"),  # kind of accelerator, -1: none
     ("slow_share", "f8"), ("slow_times", "f8"),  # of its tasks, and by what their work is larger
+    ("taken", "f8"),  # share of its tasks that others make now
     ("first_stage", "i8"), ("stages", "i8"),  # its graph; 0: plain tasks
 )  # fmt: skip
 
@@ -293,63 +292,16 @@ JOB = _record(
 
 ENDED = _record(
     ("created", "f8"), ("assigned", "f8"), ("uploaded", "f8"), ("started", "f8"), ("computed", "f8"), ("ended", "f8"),
-    ("input", "f8"), ("output", "f8"), ("work", "f8"), ("deadline", "f8"), ("serial", "i8"),
+    ("input", "f8"), ("output", "f8"), ("work", "f8"), ("serial", "i8"),
+    *((name, "f8") for name in those(entities.WorkloadQuantities, "reported")),
     ("device", "i8"), ("host", "i8"), ("workload", "i8"), ("status", "i8"), ("late", "i8"),
     ("stage", "i8"), ("job", "i8"),  # number of the stage and serial of its job; -1: a task, or a whole job
 )  # fmt: skip
 
 FEWEST = np.dtype([("load", "f8"), ("ties", "i8")])  # tasks per cycle/s; members that have just that load
 
-META = _record(
-    ("now", "f8"), ("patience", "f8"), ("reference", "f8"),  # s, s, B
-    ("seed", "u8"),
-    ("serial", "i8"),  # tasks created so far
-    ("turn", "i8"),  # decisions taken so far
-    ("events", "i8"),  # events handled so far
-    ("live", "i8"), ("done", "i8"), ("free", "i8"),  # tasks in flight, rows in `ended`, first free row
-    ("peak", "i8"),  # rows of tasks that have ever been in use
-    *queue.FIELDS,
-    ("burst", "i8"),  # rows that one event may take
-    ("jobs_live", "i8"), ("jobs_free", "i8"),  # jobs in flight, first free row
-    ("doomed", "i8"),  # first of the jobs that failed and whose other stages have not ended yet, -1
-    ("widest", "i8"),  # stages of the largest graph
-    ("scheduler", "i8"), ("drop_late", "i8"),
-    ("threshold", "f8"),  # tasks per core, for the schedulers that have one
-    ("undecided", "i8"), ("serving", "i8"),  # task that waits for the caller's decision, -1; its device's node
-    ("workload_count", "i8"),
-    ("node_count", "i8"), ("link_count", "i8"), ("source_count", "i8"), ("station_count", "i8"),
-    ("infra_count", "i8"), ("host_count", "i8"), ("task_room", "i8"), ("ended_room", "i8"),
-    ("machine_count", "i8"), ("battery_count", "i8"), ("technology_count", "i8"),
-    ("first_accelerator", "i8"),  # station of the first accelerator
-    ("leaves", "i8"),  # of the tree `fewest`
-    ("first_event", "i8"),  # event number of the first task's arrival
-    ("scaled", "i8"),  # whether some work is less than proportional to the clock
-    ("self", "i8"), ("equipment", "i8"),  # addresses of this record and of compiled `equipment`
-    ("ahead", "i8"),  # whether rows are asked for ahead of their events
-    ("moved", "i8"),  # whether a node that forwards has died since routes were found
-    ("apart", "i8"),  # whether a region stops where `hybrid` would leave it, see `cosim.engine.continuum.regions`
-    # addresses of the arrays of the same names in `State`
-    *((name, "i8") for name in (
-        "nodes", "kinds", "power", "links", "access", "hosts", "infra", "next_hop", "distance", "reach", "scratch",
-        "part", "exit", "hub", "toll", "near", "second", "members", "first_member", "fewest", "order",
-        "workloads", "sources", "stations", "tally", "sums", "tasks", "ended", *queue.ARRAYS,
-        "stages", "afters", "befores", "stage_tally", "jobs", "missing", "site", "trace", "billed", "service",
-        "machines", "accelerators", "points", "batteries", "spells", "radio", "air",
-    )),
-)  # fmt: skip
 
-
-# fields of META with the sizes of the arrays
-ROOMS: Final = (
-    "node_count", "link_count", "source_count", "station_count", "infra_count", "host_count", "task_room", "ended_room",
-)  # fmt: skip
-
-
-PLACES: Final = ("self", "equipment")  # fields of META that hold addresses besides those of the arrays
-WORKER_BITS: Final = 40  # of a serial number that holds for one advance by regions; a worker's number is above them
-
-
-class State(NamedTuple):
+class KernelState(NamedTuple):
     """Everything that the kernel knows. The arrays are the engine's own; look, do not write."""
 
     meta: Records  # (1,) META
@@ -403,3 +355,52 @@ class State(NamedTuple):
     spells: NDArray[np.float64]  # (machines, STATES) s spent in each state before its present spell
     radio: NDArray[np.float64]  # (rows, 2) J/bit sent and received: per kind, one row per technology
     air: NDArray[np.float64]  # (nodes, technologies, 2) B sent and received of what is booked
+    allowed: NDArray[np.int32]  # (workloads, nodes) whether its tasks may run there; (0, 0): nothing is constrained
+    bonds: NDArray[np.int32]  # (workloads, workloads) APART: not on a host with tasks of the other; BESIDE: only there
+    beside: NDArray[np.int32]  # (workloads, hosts) tasks sent there whose computation has not ended
+
+
+META = _record(
+    ("now", "f8"), ("patience", "f8"), ("reference", "f8"),  # s, s, B
+    ("seed", "u8"),
+    ("serial", "i8"),  # tasks created so far
+    ("turn", "i8"),  # decisions taken so far
+    ("events", "i8"),  # events handled so far
+    ("live", "i8"), ("done", "i8"), ("free", "i8"),  # tasks in flight, rows in `ended`, first free row
+    ("peak", "i8"),  # rows of tasks that have ever been in use
+    *queue.FIELDS,
+    ("burst", "i8"),  # rows that one event may take
+    ("jobs_live", "i8"), ("jobs_free", "i8"),  # jobs in flight, first free row
+    ("doomed", "i8"),  # first of the jobs that failed and whose other stages have not ended yet, -1
+    ("widest", "i8"),  # stages of the largest graph
+    ("scheduler", "i8"), ("drop_late", "i8"),
+    ("threshold", "f8"),  # tasks per core, for the schedulers that have one
+    ("decider", "i8"),  # node that a decision takes time on, -1: none takes any
+    ("deciding", "f8"), ("decided", "f8"),  # core-s of a decision, and of all that have come there
+    ("consulted", "i8"), ("delayed", "f8"),  # decisions that have had their time, and s by which they delayed tasks
+    ("undecided", "i8"), ("serving", "i8"),  # task that waits for the caller's decision, -1; its device's node
+    ("workload_count", "i8"),
+    ("node_count", "i8"), ("link_count", "i8"), ("source_count", "i8"), ("station_count", "i8"),
+    ("infra_count", "i8"), ("host_count", "i8"), ("task_room", "i8"), ("ended_room", "i8"),
+    ("machine_count", "i8"), ("battery_count", "i8"), ("technology_count", "i8"),
+    ("first_accelerator", "i8"),  # station of the first accelerator
+    ("leaves", "i8"),  # of the tree `fewest`
+    ("first_event", "i8"),  # event number of the first task's arrival
+    ("scaled", "i8"),  # whether some work is less than proportional to the clock
+    ("self", "i8"), ("equipment", "i8"),  # addresses of this record and of compiled `equipment`
+    ("ahead", "i8"),  # whether rows are asked for ahead of their events
+    ("moved", "i8"),  # whether a node that forwards has died since routes were found
+    ("bound", "i8"),  # whether `allowed` and `bonds` hold
+    ("apart", "i8"),  # whether a region stops where `hybrid` would leave it, see `cosim.engine.continuum.regions`
+    *((name, "i8") for name in KernelState._fields if name != "meta"),  # their addresses
+)  # fmt: skip
+
+
+# fields of META with the sizes of the arrays
+ROOMS: Final = (
+    "node_count", "link_count", "source_count", "station_count", "infra_count", "host_count", "task_room", "ended_room",
+)  # fmt: skip
+
+
+PLACES: Final = ("self", "equipment")  # fields of META that hold addresses besides those of the arrays
+WORKER_BITS: Final = 40  # of a serial number that holds for one advance by regions; a worker's number is above them

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.compiled.compiling import address_of
 from cosim.contract.records import Records
 from cosim.engine.continuum.agreement import AgreementAccount, account, conclude
 from cosim.engine.continuum.billing import BILLED, bill
@@ -22,10 +23,11 @@ from cosim.engine.continuum.layout import (
     INPUT_OFFERED,
     MOVE,
     NEW,
+    OFF,
     OUTPUT_OFFERED,
     STATE_OFFERED,
     UP,
-    State,
+    KernelState,
 )
 from cosim.engine.continuum.numbering import downlink, first_link_station, processor, uplink
 from cosim.engine.continuum.resources import accelerator_use
@@ -41,7 +43,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Meters:
+class NodeMeters:
     """Readings of some nodes, all since the start of the run and of all generations of the slot."""
 
     running: NDArray[np.int64]  # (n,) tasks on the node
@@ -58,11 +60,12 @@ class Meters:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ledger:
+class RunLedger:
     """The books of a run; every list of the same thing has the same sum."""
 
     tally: NDArray[np.int64]  # (workloads, 2 + STATUSES) created, late, then by status
     in_flight: NDArray[np.int64]  # (workloads,) tasks; of graphs, jobs
+    unfinished: tuple[NDArray[np.int64], Floats]  # of those, workload and s since creation of each
     stages: NDArray[np.int64]  # (stages, 1 + STATUSES) tasks of each stage of all graphs: created, by status
     stages_in_flight: NDArray[np.int64]  # (stages,)
     input: tuple[float, float, float, float]  # B offered, delivered, dropped, in transit
@@ -101,13 +104,13 @@ def _upto(stations: Records, at: Any, now: float) -> tuple[Floats, Floats, Float
     return served, stations["busy"][at] + used * span, stations["energy"][at] + stations["power"][at] * span
 
 
-def read_links(s: State) -> Floats:
+def read_links(s: KernelState) -> Floats:
     """B served by the stations of the links up to the present time."""
     links = slice(first_link_station(len(s.nodes)), int(s.meta["first_accelerator"][0]))
     return _upto(s.stations, links, float(s.meta["now"][0]))[0]
 
 
-def read_meters(s: State, slots: NDArray[np.int_]) -> Meters:
+def read_meters(s: KernelState, slots: NDArray[np.int_]) -> NodeMeters:
     """The meters of nodes at the present time."""
     nodes, stations = s.nodes, s.stations
     at = processor(slots) + _EACH  # (3, n)
@@ -122,7 +125,7 @@ def read_meters(s: State, slots: NDArray[np.int_]) -> Meters:
         mine = machine >= 0
         machines = s.machines[machine[mine]]
         running[mine] = machines["resident"] + machines["waiting"]
-    return Meters(
+    return NodeMeters(
         running=running,
         busy=busy,
         energy=energy,
@@ -137,13 +140,25 @@ def read_meters(s: State, slots: NDArray[np.int_]) -> Meters:
     )
 
 
-def bills(s: State, system: System, energy: Floats) -> Floats:
+def owned(s: KernelState, system: System) -> Floats:
+    """(nodes,) s for which nodes that are there from the start are paid for."""
+    now = float(s.meta["now"][0])
+    found = np.full(len(s.nodes), now)
+    rented = np.array([kind.rented for kind in system.kinds])[system.kind] & (s.nodes["machine"] >= 0)
+    if rented.any():
+        machines = s.nodes["machine"][rented]
+        rows = s.machines[machines]
+        found[rented] -= s.spells[machines, OFF] + np.where(rows["state"] == OFF, now - rows["since"], 0.0)
+    return found
+
+
+def bills(s: KernelState, system: System, energy: Floats) -> Floats:
     """(4 + windows, nodes) what energy under tariffs cost, at the present time, see `billing.bill`."""
     tariff = np.array([kind.tariff for kind in system.kinds])[s.nodes["kind"]]
     return bill(s.billed, energy, tariff, system.tariffs, float(s.meta["now"][0]))
 
 
-def services(s: State, system: System) -> dict[int, AgreementAccount]:
+def services(s: KernelState, system: System) -> dict[int, AgreementAccount]:
     """The standing of all agreements at the present time, tasks that are not drained included."""
     agreements = {number: load.sla for number, load in enumerate(system.workloads) if load.sla is not None}
     if not agreements:
@@ -153,7 +168,7 @@ def services(s: State, system: System) -> dict[int, AgreementAccount]:
     return conclude(service, agreements, float(s.meta["now"][0]))
 
 
-def sorted_rows(s: State, threads: int = 1) -> dict[str, NDArray[Any]]:
+def sorted_rows(s: KernelState, threads: int = 1) -> dict[str, NDArray[Any]]:
     """The tasks that ended and are not drained, by time of their end, then serial number."""
     rows = s.ended[: int(s.meta["done"][0])]
     if len(rows) > _MANY:
@@ -183,12 +198,12 @@ def _sorted_many(rows: Records, threads: int) -> dict[str, NDArray[Any]]:
     order = np.arange(count) if in_order else order_by(time, serial, np.empty(0, np.int64), threads)
     columns = np.empty(fields * count, np.int64)
     ends = [count * k // threads for k in range(threads + 1)]
-    turn = partial(dividing.turn, words.ctypes.data, words, order, fields)
+    turn = partial(dividing.turn, address_of(words), words, order, fields)
     side_by_side([partial(turn, first, last, columns) for first, last in pairwise(ends)])
     return {name: columns[k * count : (k + 1) * count].view(ENDED[name]) for k, name in enumerate(names)}
 
 
-def radio_energy(s: State, meters: Meters) -> Floats:
+def radio_energy(s: KernelState, meters: NodeMeters) -> Floats:
     """(nodes,) J of the nodes' radios, each byte by the technology that carried it; meters of all nodes."""
     if len(s.radio) == len(s.kinds):
         sent, received = s.radio[s.nodes["kind"]].T
@@ -206,7 +221,7 @@ def radio_energy(s: State, meters: Meters) -> Floats:
     return joules
 
 
-def cell_energy(s: State, meters: Meters, system: System) -> Floats:
+def cell_energy(s: KernelState, meters: NodeMeters, system: System) -> Floats:
     """(nodes,) J of the nodes' cells; what is not booked yet is the present cell's. Meters of all nodes."""
     nodes = s.nodes
     tariff = np.array([(kind.cell_sent, kind.cell_received) for kind in system.kinds])
@@ -221,7 +236,7 @@ def cell_energy(s: State, meters: Meters, system: System) -> Floats:
     return joules
 
 
-def close_books(s: State, system: System) -> Ledger:
+def close_books(s: KernelState, system: System) -> RunLedger:
     """The books at the present time. What is in flight is counted, not inferred."""
     meta = s.meta[0]
     live = s.tasks[s.tasks["phase"] != FREE]
@@ -243,13 +258,15 @@ def close_books(s: State, system: System) -> Ledger:
     sizes = s.workloads["state"][moving["workload"]]
     moved = np.where(sizes >= 0.0, sizes, moving["input"])
     own = live[live["join"] < 0]
-    in_flight = np.bincount(own["workload"][own["job"] < 0], minlength=len(s.tally))
-    busy = np.unique(own["job"][own["job"] >= 0])  # a job in flight has a task in flight
-    in_flight += np.bincount(s.jobs["workload"][busy], minlength=len(s.tally))
+    single, busy = own[own["job"] < 0], np.unique(own["job"][own["job"] >= 0])  # a job in flight has a task in flight
+    loads = np.concatenate([single["workload"].astype(np.int64), s.jobs["workload"][busy]])
+    ages = float(meta["now"]) - np.concatenate([single["created"], s.jobs["created"][busy]])
+    order = np.lexsort((ages, loads))  # rows of tasks are where there was room
 
-    return Ledger(
+    return RunLedger(
         tally=s.tally.copy(),
-        in_flight=in_flight,
+        in_flight=np.bincount(loads, minlength=len(s.tally)),
+        unfinished=(loads[order], ages[order]),
         stages=s.stage_tally.copy(),
         stages_in_flight=np.bincount(own["stage"][own["job"] >= 0], minlength=len(s.stages)),
         state=amounts(STATE_OFFERED, math.fsum(moved)),
@@ -262,7 +279,7 @@ def close_books(s: State, system: System) -> Ledger:
         cost_cpu=meters.busy * each("price_cpu"),
         cost_transfer=meters.transferred * each("price_transfer"),
         cost_energy=np.where(has_tariff, billed[1], meters.energy * each("price_energy")),
-        cost_own=np.where(system.present, float(meta["now"]), 0.0) * each("price_own"),
+        cost_own=np.where(system.present, owned(s, system), 0.0) * each("price_own"),
         carbon=billed[2],
         green=billed[3],
         brown=np.where(has_tariff, meters.energy - billed[3], 0.0),

@@ -284,13 +284,15 @@ def govern(s: Record, m: int, now: float) -> None:
 def _start(s: Record, m: int, i: int, now: float) -> None:
     """Task i, admitted to machine m, goes to the cores, or to an accelerator if it has no other work."""
     t = memory.task(s.tasks, i)
-    if t.rest <= 0.0 and t.operations > 0.0:
+    machine = memory.machine(s.machines, m)
+    kind = memory.kind(s.kinds, memory.node(s.nodes, machine.node).kind)
+    cycles = t.rest + kind.dispatch * kind.clock
+    if cycles <= 0.0 and t.operations > 0.0:
         enter(s, accelerator_of(s, m, t.accelerator), i, t.operations, now)
         return
-    machine = memory.machine(s.machines, m)
     if machine.points > 0:
         _watch(s, m, now)
-    enter(s, processor(machine.node), i, t.rest * _pace(s, m, t), now)
+    enter(s, processor(machine.node), i, cycles * _pace(s, m, t), now)
 
 
 @jit
@@ -314,7 +316,7 @@ def take_out(s: Record, m: int, i: int, now: float) -> None:
     left = left_over(s, i, now)
     leave(s, i, now)
     if j < s.first_accelerator:
-        t.rest = left / _pace(s, m, t)
+        t.rest = min(t.rest, left / _pace(s, m, t))  # more was left of its dispatch, which ends here
     else:
         t.rest, t.operations = 0.0, left
 

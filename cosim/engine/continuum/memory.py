@@ -13,19 +13,13 @@ import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 
 from cosim.compiled.compiling import array_at, jitted
-from cosim.compiled.rowtypes import PlainRow, Row, intrinsic, rows_of, types
-from cosim.contract.records import Records
+from cosim.compiled.rowtypes import Row, intrinsic, rows_of, types
 from cosim.engine.continuum import layout
 from cosim.engine.continuum.layout import Record
 
 njit: Any = numba.njit
 
 __all__ = ["Row", "rows_of"]
-
-
-def world(meta: Records) -> Any:  # noqa: ANN401
-    """`meta` as entry points take it: something whose first item has the fields as attributes."""
-    return meta if jitted() else [PlainRow(meta[0])]
 
 
 TASK_SIZE, STATION_SIZE = layout.TASK.itemsize, layout.STATION.itemsize  # B

@@ -1,17 +1,12 @@
 """Fields of a system by name, for runs that differ in their values.
 
-    kind.0.clock            cycles/s            workload.0.rate       1/s
-    kind.*.cores            1                   workload.0.work       cycles, the mean of its law
-    kind.0.slots            1                   workload.0.input      B, the mean of its law
-    kind.0.power.idle       W, the table's      workload.0.output     B, the mean of its law
-    kind.0.power.max        first and last      workload.0.deadline   s; also share, active, idle, start, stop
-    kind.0.power.2          W, its third value
-    kind.0.contention       1
-    kind.0.price_cpu        as in `Kind`        workload.0.spread     1, deviation over mean of a log-normal work
-                                                workload.0.slow_share 1, of tasks whose work is of a second mode
-                                                workload.0.slow_times 1, by how much that is larger
-                                                link.0.rate           bit/s; also delay (s), loss (1), energy (J/bit)
-    patience, threshold, drop_late, scheduler   as in `Engine`
+    kind.0.clock       what `HostQuantities` declares for batches, and `PRICES`, in SI
+    kind.0.power.idle  W, the table's first value; power.max its last, power.2 its third
+    workload.*.rate    1/s; also what `WorkloadQuantities` declares for batches
+    workload.0.work    cycles, the mean of its law; input and output, B; spread, deviation over mean of a
+                       log-normal work; slow_share and slow_times, of its second mode
+    link.0.rate        bit/s; also delay (s), loss (1), energy (J/bit)
+    patience, threshold, drop_late, scheduler: as in `Engine`
 
 `*` stands for all kinds, workloads or links. A new end of a power table moves the values between in
 proportion. A new mean of a uniform law scales both bounds.
@@ -26,19 +21,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.engine.continuum.layout import UNIFORM, State
+from cosim.contract.entities import HostQuantities, WorkloadQuantities
+from cosim.contract.quantity import those
+from cosim.engine.continuum.layout import UNIFORM, KernelState
 from cosim.engine.continuum.numbering import PER_NODE, first_link_station
 from cosim.engine.continuum.system import System, mark_plain, transfer_time
 
 Floats = NDArray[np.float64]
-Setter = Callable[[State, "Tariffs", float], None]
+Setter = Callable[[KernelState, "Tariffs", float], None]
 
 _SETTINGS = ("patience", "threshold", "drop_late", "scheduler")
-_KIND = ("clock", "cores", "slots", "contention", "power.idle", "power.max")
-PRICES = ("price_cpu", "price_transfer", "price_energy", "radio_sent", "radio_received")
-_WORKLOAD = ("rate", "work", "input", "output", "deadline", "share", "active", "idle", "start", "stop", "spread",
-             "slow_share", "slow_times")  # fmt: skip
-_LINK = ("rate", "delay", "loss", "energy")
+_RADIO = ("radio_energy_sent", "radio_energy_received")
+PRICES = ("price_cpu", "price_transfer", "price_energy", *_RADIO)
+KIND = (*those(HostQuantities, "batched"), *PRICES)
+SIZES = ("work", "input", "output")  # of tasks, laws
+WORKLOAD = ("rate", *those(WorkloadQuantities, "batched"))
+LINK = ("rate", "delay", "loss", "energy")
 
 
 @dataclass(slots=True)
@@ -65,7 +63,7 @@ def _point(field: str) -> int:
     return int(number) if table == "power" and number.isdecimal() else -1
 
 
-def _set_power(state: State, number: int, field: str, value: float) -> None:
+def _set_power(state: KernelState, number: int, field: str, value: float) -> None:
     kind = state.kinds[number]
     table = state.power[kind["first_power"] : kind["first_power"] + kind["powers"]]
     if (point := _point(field)) >= 0:
@@ -77,22 +75,22 @@ def _set_power(state: State, number: int, field: str, value: float) -> None:
     table[:] = new_low + part * (new_high - new_low)
 
 
-def _set_kind(state: State, tariffs: Tariffs, number: int, field: str, value: float) -> None:
+def _set_kind(state: KernelState, tariffs: Tariffs, number: int, field: str, value: float) -> None:
     if field in PRICES:
         tariffs.kinds[PRICES.index(field), number] = value
-        if field.startswith("radio"):  # batteries feel it
-            state.radio[state.kinds["first_radio"][number], ("radio_sent", "radio_received").index(field)] = value
+        if field in _RADIO:  # batteries feel it
+            state.radio[state.kinds["first_radio"][number], _RADIO.index(field)] = value
     elif field.startswith("power"):
         _set_power(state, number, field, value)
     else:
         state.kinds[field][number] = value
 
 
-def _set_workload(state: State, number: int, field: str, value: float) -> None:
+def _set_workload(state: KernelState, number: int, field: str, value: float) -> None:
     row = state.workloads[number]
     if field == "spread":
         row["work_b"] = value
-    elif field not in ("work", "input", "output"):
+    elif field not in SIZES:
         row[field] = value
     elif row[f"{field}_law"] == UNIFORM:
         mean = (row[f"{field}_a"] + row[f"{field}_b"]) / 2
@@ -102,7 +100,7 @@ def _set_workload(state: State, number: int, field: str, value: float) -> None:
         row[f"{field}_a"] = value
 
 
-def _set_link(state: State, tariffs: Tariffs, number: int, field: str, value: float) -> None:
+def _set_link(state: KernelState, tariffs: Tariffs, number: int, field: str, value: float) -> None:
     if field == "energy":
         tariffs.links[number] = value
     else:
@@ -114,9 +112,9 @@ def _known(system: System, name: str) -> tuple[str, list[int], str]:
     table, _, rest = name.partition(".")
     number, _, field = rest.partition(".")
     tables: dict[str, tuple[int, tuple[str, ...]]] = {
-        "kind": (len(system.kinds), _KIND + PRICES),
-        "workload": (len(system.workloads), _WORKLOAD),
-        "link": (len(system.link_a), _LINK),
+        "kind": (len(system.kinds), (*KIND, "power.idle", "power.max")),
+        "workload": (len(system.workloads), (*WORKLOAD, *SIZES, "spread", "slow_share", "slow_times")),
+        "link": (len(system.link_a), LINK),
     }
     if table not in tables:
         raise ValueError(
@@ -146,7 +144,7 @@ def change(system: System, name: str) -> Change:
     """The change that parameter `name` is. Raises `ValueError` when the system has no such field."""
     if name in _SETTINGS:
 
-        def setting(state: State, tariffs: Tariffs, value: float) -> None:  # noqa: ARG001 - the common signature
+        def setting(state: KernelState, tariffs: Tariffs, value: float) -> None:  # noqa: ARG001 - the common signature
             state.meta[name] = value
 
         return Change(setting, kinds=name == "scheduler")
@@ -160,7 +158,7 @@ def change(system: System, name: str) -> Change:
     if field == "clock" and table == "kind" and any(system.kinds[number].scaling for number in numbers):
         raise ValueError(f"'{name}' changes a clock that operating points decide on")
 
-    def write(state: State, tariffs: Tariffs, value: float) -> None:
+    def write(state: KernelState, tariffs: Tariffs, value: float) -> None:
         for number in numbers:
             if table == "kind":
                 _set_kind(state, tariffs, number, field, value)
@@ -172,7 +170,7 @@ def change(system: System, name: str) -> Change:
     return Change(write, kinds=table == "kind" and field not in PRICES, links=table == "link" and field != "energy")
 
 
-def follow_kinds(state: State) -> None:
+def follow_kinds(state: KernelState) -> None:
     """Carry clock, cores and slots of the kinds over to processors and hosts."""
     processors = state.stations[0 : first_link_station(len(state.nodes)) : PER_NODE]
     kind = state.nodes["kind"]
@@ -188,7 +186,7 @@ def follow_kinds(state: State) -> None:
     state.hosts["frequency"] = processors["rate"][state.hosts["slot"]]
 
 
-def follow_links(state: State) -> None:
+def follow_links(state: KernelState) -> None:
     """Carry rate, delay and loss of the links over to their costs and stations."""
     links, first = state.links, first_link_station(len(state.nodes))
     goodput = links["rate"] * (1.0 - links["loss"])

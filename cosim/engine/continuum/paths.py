@@ -6,7 +6,7 @@ import math
 
 from cosim.engine.continuum import memory
 from cosim.engine.continuum.jit import jit
-from cosim.engine.continuum.layout import COULD_HOLD, Record
+from cosim.engine.continuum.layout import BESIDE, COULD_HOLD, Record
 
 
 @jit
@@ -95,6 +95,23 @@ def technology_of(s: Record, n: int) -> int:
     """The radio technology by which device n is served; 0 for none in particular."""
     cell = memory.node(s.nodes, n).cell
     return int(memory.kind(s.kinds, memory.node(s.nodes, cell).kind).technology) if cell >= 0 else 0
+
+
+@jit
+def permitted(s: Record, load: int, n: int) -> bool:
+    """Whether affinity lets a task of workload `load` be given to node n now, as Kubernetes requires in scheduling."""
+    if s.bound == 0:
+        return True
+    if memory.number(s.allowed, load * s.node_count + n).v == 0:
+        return False
+    h = memory.node(s.nodes, n).host
+    if h >= 0:
+        for other in range(s.workload_count):
+            bond = memory.number(s.bonds, load * s.workload_count + other).v
+            there = memory.number(s.beside, other * s.host_count + h).v > 0
+            if bond != 0 and there != (bond == BESIDE):
+                return False
+    return True
 
 
 @jit

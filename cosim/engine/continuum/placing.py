@@ -15,7 +15,9 @@ from cosim.engine.continuum.layout import (
     LINK_FAILED,
     MOVE,
     NARROW,
+    NOBODY,
     NODE_FAILED,
+    RETRIES,
     RUN,
     STATE_OFFERED,
     TAKE_OUT,
@@ -23,12 +25,12 @@ from cosim.engine.continuum.layout import (
     Record,
 )
 from cosim.engine.continuum.numbering import processor
-from cosim.engine.continuum.paths import could_hold, fill_reach, serving_node
+from cosim.engine.continuum.paths import could_hold, fill_reach, permitted, serving_node
 from cosim.engine.continuum.patience import park
 from cosim.engine.continuum.queue import put
 from cosim.engine.continuum.rows import load, new_row, stage_number, stage_output, task_number
-from cosim.engine.continuum.schedulers import LOCAL, Request, choose
-from cosim.engine.continuum.station import leave, left_over
+from cosim.engine.continuum.schedulers import LOCAL, NONE, Request, choose
+from cosim.engine.continuum.station import enter, leave, left_over
 from cosim.engine.continuum.sums import add
 
 
@@ -63,11 +65,11 @@ def assign(s: Record, i: int, answer: int, now: float) -> bool:
         t.host, t.assigned = t.device, now
         if node.host >= 0:
             t.counted = 1
-            book(s, node.host, 1)
+            book(s, node.host, t.workload, 1)
     elif answer >= 0:
         t.host, t.assigned = memory.host(s.hosts, answer).slot, now
         t.counted = 1
-        book(s, answer, 1)
+        book(s, answer, t.workload, 1)
         if memory.host(s.hosts, answer).up == 0:
             end(s, i, NODE_FAILED, now)
             return False
@@ -82,7 +84,8 @@ def assign(s: Record, i: int, answer: int, now: float) -> bool:
         for h in range(s.host_count):
             if memory.host(s.hosts, h).up != 0:
                 someone = True
-                able = able or could_hold(s, memory.host(s.hosts, h).slot, i, now)
+                slot = memory.host(s.hosts, h).slot
+                able = able or (permitted(s, t.workload, slot) and could_hold(s, slot, i, now))
         end(s, i, NODE_FAILED if not someone else LINK_FAILED if able else CAPACITY, now)
         return False
     t.phase, t.parked = UP, 0
@@ -99,9 +102,10 @@ def request_of(s: Record, i: int, serving: int, now: float) -> Request:
     own = memory.station(s.stations, processor(t.device))
     takes = memory.workload(s.workloads, t.workload)
     stage = t.stage - takes.first_stage if t.job >= 0 else t.stage
+    may = permitted(s, t.workload, t.device)
     return Request(
         now, t.device, serving, t.workload, t.input, t.output, t.work, t.deadline,
-        kind.clock * kind.cores, own.active + own.queued, t.chance, s.turn, s.threshold, stage,
+        kind.clock * kind.cores * may, own.active + own.queued, t.chance, s.turn, s.threshold, stage,
         t.operations, takes.memory, takes.storage,
     )  # fmt: skip
 
@@ -109,7 +113,31 @@ def request_of(s: Record, i: int, serving: int, now: float) -> Request:
 @jit
 def _anywhere(s: Record, t: Record) -> bool:
     """Whether every host could run task t."""
-    return bool(s.machine_count == 0 or memory.workload(s.workloads, t.workload).anywhere != 0)
+    able = s.machine_count == 0 or memory.workload(s.workloads, t.workload).anywhere != 0
+    return bool(able and s.bound == 0)
+
+
+@jit
+def _pinned(s: Record, t: Record) -> bool:
+    """Whether task t is a stage that runs on its device."""
+    return bool(t.job >= 0 and memory.stage(s.stages, t.stage).pinned != 0)
+
+
+@jit
+def consult(s: Record, i: int, now: float) -> int:
+    """Let the node that decides work on the decision about task i; return the task if it needs none now, else NOBODY.
+
+    One that has been decided about and waited for coverage since then is not worked on again.
+    """
+    t, node = memory.task(s.tasks, i), memory.node(s.nodes, s.decider)
+    if t.parked == RETRIES or _pinned(s, t):
+        return i
+    if node.up == 0:
+        end(s, i, NODE_FAILED, now)
+        return int(NOBODY)
+    s.decided += s.deciding
+    enter(s, processor(s.decider), i, s.deciding * memory.kind(s.kinds, node.kind).clock, now)
+    return int(NOBODY)
 
 
 @jit
@@ -117,14 +145,14 @@ def decide(s: Record, i: int, now: float) -> bool:
     """Give task i a host. True when it sets out now; the caller has to be asked when `undecided` is set."""
     t = memory.task(s.tasks, i)
     device = t.device
-    pinned = t.job >= 0 and memory.stage(s.stages, t.stage).pinned != 0
+    pinned = _pinned(s, t)
     if s.scheduler == INTERVAL and not pinned:
         t.held = 1
         return False
     answer = LOCAL
     if not pinned:
         serving = t.at if t.at != device else serving_node(s, device)
-        if s.scheduler >= 0 and (s.scheduler == OWN or _anywhere(s, t)):
+        if s.scheduler >= 0 and ((s.scheduler == OWN and s.bound == 0) or _anywhere(s, t)):
             answer = pick(s, i, serving)
             if answer != SCAN:
                 s.turn += 1
@@ -135,10 +163,12 @@ def decide(s: Record, i: int, now: float) -> bool:
         else:
             row = memory.node(s.nodes, serving).infra
             reach = memory.reals(s.reach + 8 * row * s.host_count, s.host_count)
-        if s.machine_count > 0:  # some hosts may not be able to run such a task
+        if s.machine_count > 0 or s.bound != 0:  # some hosts may not be able or permitted to run such a task
             for h in range(s.host_count):
-                memory.real(s.scratch, h).v = reach[h]
-            memory.equipment(s, NARROW, i, 0, now)
+                near = permitted(s, t.workload, memory.host(s.hosts, h).slot)
+                memory.real(s.scratch, h).v = reach[h] if near else math.inf
+            if s.machine_count > 0:
+                memory.equipment(s, NARROW, i, 0, now)
             reach = memory.reals(s.scratch, s.host_count)
         if s.scheduler < 0:
             for h in range(s.host_count):
@@ -153,9 +183,16 @@ def decide(s: Record, i: int, now: float) -> bool:
 
 
 @jit
-def place(s: Record, i: int, answer: int, now: float) -> bool:
-    """The caller's decision: a host for a held task, another one for a placed one. True when it sets out now."""
+def place(s: Record, i: int, answer: int, asked: bool, now: float) -> bool:
+    """The caller's decision: a host for a held task, another one for a placed one. True when it sets out now.
+
+    Not done if affinity does not permit it; a task about which the caller was `asked` alone has no host then.
+    """
     t = memory.task(s.tasks, i)
+    if answer != NONE and not permitted(s, t.workload, memory.host(s.hosts, answer).slot if answer >= 0 else t.device):
+        if not asked:
+            return False
+        answer = NONE
     if t.held != 0:
         t.held = 0
         s.turn += 1
@@ -164,14 +201,14 @@ def place(s: Record, i: int, answer: int, now: float) -> bool:
     if host == t.host:
         return False
     if t.counted != 0:
-        book(s, memory.node(s.nodes, t.host).host, -1)
+        book(s, memory.node(s.nodes, t.host).host, t.workload, -1)
     runs = t.phase == RUN
     if runs:
         machine = memory.node(s.nodes, t.host).machine
         if machine >= 0:
             memory.equipment(s, TAKE_OUT, machine, i, now)
         else:
-            t.rest = left_over(s, i, now)
+            t.rest = min(t.rest, left_over(s, i, now))  # more was left of its dispatch, which ends here
             leave(s, i, now)
         release(s, i, now)
         t.phase = MOVE
@@ -180,5 +217,5 @@ def place(s: Record, i: int, answer: int, now: float) -> bool:
     t.counted = 0
     if memory.node(s.nodes, host).host >= 0:
         t.counted = 1
-        book(s, memory.node(s.nodes, host).host, 1)
+        book(s, memory.node(s.nodes, host).host, t.workload, 1)
     return bool(runs)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from numpy.typing import NDArray
 
+from cosim.contract.adapter import Summary
+from cosim.contract.frame import Frame
 from cosim.engine.continuum.batches import Action
 from cosim.engine.continuum.engine import Engine
 from cosim.engine.continuum.system import System
@@ -39,4 +41,14 @@ class Prepared:
     workloads: tuple[str, ...]
     timeline: tuple[tuple[float, Action], ...]  # events, and the access network at every step
     hosts: Callable[[Engine], HostRows]  # of one engine that is at time 0
+    results: Callable[[Engine], tuple[Frame, Summary]]  # at the end: tasks not drained before, and the ledgers
     rest: object  # configuration that is in none of the above; compared for equality
+
+    def run(self) -> tuple[Frame, Summary]:
+        """The results of one run, to the bit those that it has on the bus."""
+        engine = Engine(self.system, self.seed, self.scheduler, **cast(dict[str, Any], self.options))
+        for time, act in self.timeline:
+            engine.advance(time)
+            act(engine)
+        engine.advance(self.duration)
+        return self.results(engine)

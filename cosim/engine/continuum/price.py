@@ -1,17 +1,14 @@
 """What energy costs and emits over time: steps, files, and green energy while there is some.
 
-A `Series` is constant between its steps, so that its integrals are exact whatever the interval. A
-`Tariff` splits the power that is drawn into a green part, as far as green power is available, and a
+A `StepSeries` is constant between its steps, so that its integrals are exact whatever the interval. A
+`PlaceTariff` splits the power that is drawn into a green part, as far as green power is available, and a
 brown rest, each with a price and a carbon intensity. Times are in s, prices in currency/J, carbon in
 g/J, power in W; energy is billed when it is used, at the price of that time.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
 import math
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,11 +16,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cosim.contract.delimited import content, records
+
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Series:
+class StepSeries:
     """A function of time, constant from each step to the next; before the first step, the first value."""
 
     since: Floats  # (n,) s, ascending
@@ -57,18 +56,18 @@ class Series:
         return self.integral(start, end) / (end - start) if end > start else float(self.at(start))
 
 
-def constant(value: float) -> Series:
+def constant(value: float) -> StepSeries:
     """`value` at all times."""
-    return Series(np.zeros(1), np.array([value], np.float64))
+    return StepSeries(np.zeros(1), np.array([value], np.float64))
 
 
-def steps(values: ArrayLike, every: float, start: float = 0.0) -> Series:
+def steps(values: ArrayLike, every: float, start: float = 0.0) -> StepSeries:
     """`values[k]` from `start + k every` s on; the last one for ever."""
     value = np.array(values, np.float64)
-    return Series(start + every * np.arange(len(value), dtype=np.float64), value)
+    return StepSeries(start + every * np.arange(len(value), dtype=np.float64), value)
 
 
-def windows(spans: Sequence[tuple[float, float]], inside: float, outside: float = 0.0) -> Series:
+def windows(spans: Sequence[tuple[float, float]], inside: float, outside: float = 0.0) -> StepSeries:
     """`inside` within the spans [from, to) in s, `outside` elsewhere. Spans must not overlap."""
     since, value = [-math.inf], [outside]
     for begin, end in sorted(spans):
@@ -83,26 +82,17 @@ def windows(spans: Sequence[tuple[float, float]], inside: float, outside: float 
             value.pop()
         since += [begin, end]
         value += [inside, outside]
-    return Series(np.array(since), np.array(value))
+    return StepSeries(np.array(since), np.array(value))
 
 
-def read_text(path: Path) -> str:
-    """The text of a file, unpacked when its name ends in .gz. Raises `ValueError` that names the file."""
-    try:
-        data = path.read_bytes()
-        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:  # a gzip file that is cut off is an EOFError
-        raise ValueError(f"{path}: cannot be read: {error}") from error
-
-
-def read_series(path: Path, every: float, factor: float = 1.0) -> Series:
+def read_series(path: Path, every: float, factor: float = 1.0) -> StepSeries:
     """A series from a text file (.gz too): one value a line every `every` s, or lines `s, value`.
 
     A first line that holds no number is a header. Values are multiplied by `factor` (to SI).
     Raises `ValueError` that names file and line.
     """
     rows: list[list[float]] = []
-    for number, cells in enumerate(csv.reader(read_text(path).splitlines()), 1):
+    for number, cells in records(content(path), path):
         if not "".join(cells).strip():
             continue
         try:
@@ -119,7 +109,7 @@ def read_series(path: Path, every: float, factor: float = 1.0) -> Series:
     if len(columns) == 1:
         return steps(columns[0] * factor, every)
     try:
-        return Series(columns[0], columns[1] * factor)
+        return StepSeries(columns[0], columns[1] * factor)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -145,14 +135,14 @@ class Bill:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tariff:
+class PlaceTariff:
     """The energy of one place. Green power comes first, up to what is available."""
 
-    price: Series = field(default_factory=lambda: constant(0.0))  # currency/J, brown
-    carbon: Series = field(default_factory=lambda: constant(0.0))  # g/J, brown
-    green: Series = field(default_factory=lambda: constant(0.0))  # W available, inf: without limit
-    green_price: Series = field(default_factory=lambda: constant(0.0))  # currency/J
-    green_carbon: Series = field(default_factory=lambda: constant(0.0))  # g/J
+    price: StepSeries = field(default_factory=lambda: constant(0.0))  # currency/J, brown
+    carbon: StepSeries = field(default_factory=lambda: constant(0.0))  # g/J, brown
+    green: StepSeries = field(default_factory=lambda: constant(0.0))  # W available, inf: without limit
+    green_price: StepSeries = field(default_factory=lambda: constant(0.0))  # currency/J
+    green_carbon: StepSeries = field(default_factory=lambda: constant(0.0))  # g/J
 
     def bill(self, power: float, start: float, end: float) -> Bill:
         """What drawing `power` W from `start` to `end` costs, exactly, whatever changes in between."""

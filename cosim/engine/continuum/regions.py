@@ -10,7 +10,7 @@ all other arrays.
 The result is bit-equal to that of one queue for all, for any number of threads: within a region events come in the
 same order; counters are sums of integers, and `cosim.engine.continuum.sums` of bytes; tasks get their numbers
 afterwards, in the order of creation; events at the same time are handled by what they belong to and the order of
-creation of tasks, not by the rows that tasks have. Between two advances events are in `State.due` only (`META.horizon`
+creation of tasks, not by the rows that tasks have. Between two advances events are in `KernelState.due` only (`horizon`
 is -inf then).
 
 Under `hybrid` few tasks leave the region of their device, for a cloud that all share. So a region runs up to the first
@@ -33,10 +33,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.compiled.compiling import address_of
 from cosim.contract.records import Records
-from cosim.engine.continuum import kernel, memory, queue, sums
+from cosim.engine.continuum import kernel, queue, sums
 from cosim.engine.continuum.indices import FAR, HYBRID, NEAREST, OWN, RANDOM
-from cosim.engine.continuum.layout import BAG, ENDED, FCFS, META, TRACE, WORKER_BITS, State
+from cosim.engine.continuum.layout import BAG, ENDED, FCFS, META, TRACE, WORKER_BITS, KernelState
 from cosim.engine.continuum.queue import ENTRY
 from cosim.engine.continuum.sidebyside import side_by_side
 from cosim.engine.continuum.system import link_up, more_tasks
@@ -55,22 +56,26 @@ _SCHEDULERS = (NEAREST, FAR, OWN, RANDOM, HYBRID)
 Longs = NDArray[np.int64]
 
 
-def obstacle(state: State, scheduler: int) -> str:
+def obstacle(state: KernelState, scheduler: int) -> str:
     """Why the system cannot be divided, or ""."""
     if scheduler not in _SCHEDULERS:
         return "its scheduler looks at hosts anywhere"
+    if state.meta["decider"][0] >= 0:
+        return "all its decisions are made on one node"
     if len(state.batteries):
         return "a battery that gets empty changes the routes of others"
     if len(state.stages):
         return "it has graphs of tasks"
     if np.any(state.links["jitter"] > 0.0):
         return "the jitter of its links goes by the numbers of tasks"
+    if state.meta["bound"][0]:
+        return "its tasks are bound to hosts"
     if len(state.machines) and not all(state.workloads["anywhere"]):
         return "some hosts cannot run some of its tasks"
     return ""
 
 
-def _in_turn(state: State) -> bool:
+def _in_turn(state: KernelState) -> bool:
     """Whether tasks of several regions may meet at the same instant, or in another order than that of coming there."""
     return bool(
         np.isin(state.workloads["arrivals"], (BAG, TRACE)).any()
@@ -82,7 +87,7 @@ def _in_turn(state: State) -> bool:
 class _Worker:
     """What one thread has for itself."""
 
-    def __init__(self, s: State) -> None:
+    def __init__(self, s: KernelState) -> None:
         self.meta: Records = np.zeros(1, META)
         # room for all events, as one region may have them; memory that is never used costs nothing
         self.heap, self.chunks = np.zeros(len(s.heap), ENTRY), np.zeros(len(s.chunks), ENTRY)
@@ -92,14 +97,14 @@ class _Worker:
         self.spans: Iterator[tuple[int, int]] = iter(())  # of regions that are still to be run, by any worker
         self.answer = 0
 
-    def begin(self, s: State, number: int, rows: int, free: int) -> None:
+    def begin(self, s: KernelState, number: int, rows: int, free: int) -> None:
         """Take over the present state with a list of `rows` free rows that begins at `free`."""
         meta = self.meta
         meta[:] = s.meta
         queue.forget(meta, self.heap, self.chunks, self.buckets)
         for name in ("heap", "chunks", "buckets", "ladder", "tally", "sums", "scratch"):
-            meta[name] = getattr(self, name).ctypes.data
-        meta["self"] = meta.ctypes.data
+            meta[name] = address_of(getattr(self, name))
+        meta["self"] = address_of(meta)
         self.tally.fill(0)
         self.sums.fill(0)
         meta["serial"] += number << WORKER_BITS
@@ -107,7 +112,7 @@ class _Worker:
         meta["jobs_live"] = s.meta["live"]  # so many may end besides those that begin here
         meta["task_room"], meta["free"] = rows, free
 
-    def follow(self, s: State) -> None:
+    def follow(self, s: KernelState) -> None:
         """Take over arrays that have grown."""
         for name in ("tasks", "due"):
             self.meta[name] = s.meta[name]
@@ -117,14 +122,14 @@ class _Worker:
             heap[: used[0]], chunks[: used[1]] = self.heap[: used[0]], self.chunks[: used[1]]
             self.meta["chunks_free"] += (len(chunks) - len(self.chunks)) // queue.SLOTS
             self.heap, self.chunks = heap, chunks
-            self.meta["heap"], self.meta["chunks"] = heap.ctypes.data, chunks.ctypes.data
+            self.meta["heap"], self.meta["chunks"] = address_of(heap), address_of(chunks)
             self.meta["heap_room"] = len(heap)
 
     def run(self, until: float, start: float) -> None:
         """Run the regions of `plan`, then what is left of `spans`; `answer` is whether that is done."""
         values = np.array([[start, 0.0, 0.0]])
         while True:
-            self.answer = kernel.act(memory.world(self.meta), kernel.REGIONS, until, self.plan, values)
+            self.answer = kernel.act(self.meta, kernel.REGIONS, until, self.plan, values)
             if self.answer == kernel.GROW:
                 return
             span = next(self.spans, None)  # a thread at a time: the interpreter's lock is held
@@ -156,13 +161,13 @@ class Regions:
         self._left = 0  # events that regions which stopped have left, and the shared part
         self._room: list[NDArray[np.int32]] = []
 
-    def undivided(self, s: State) -> str:
+    def undivided(self, s: KernelState) -> str:
         """Why the system cannot be divided, or is not, as that would not pay; ""."""
         if len(s.sources) < LARGE:
             return f"it has fewer than {LARGE:,} sources of tasks"
         return obstacle(s, int(s.meta["scheduler"][0]))
 
-    def takes(self, s: State, until: float) -> bool:
+    def takes(self, s: KernelState, until: float) -> bool:
         """Whether an advance to `until` is to be done by regions."""
         sources = len(s.sources)
         if self.undivided(s):
@@ -172,7 +177,7 @@ class Regions:
             return False
         return 8 * int(np.count_nonzero(s.due[:sources] <= until)) >= sources
 
-    def advance(self, s: State, until: float) -> tuple[State, bool]:
+    def advance(self, s: KernelState, until: float) -> tuple[KernelState, bool]:
         """The state at `until`; or an earlier one and False, when one queue is to go on from there."""
         begun = float(s.meta["now"][0])
         while True:
@@ -199,10 +204,12 @@ class Regions:
             if target == until:
                 return s, True
 
-    def tell_radio(self, s: State, rows: Longs, values: NDArray[np.float64]) -> tuple[Longs, NDArray[np.float64]]:
+    def radio_command(
+        self, s: KernelState, rows: Longs, values: NDArray[np.float64]
+    ) -> tuple[Longs, NDArray[np.float64]]:
         """Set the radio of devices in threads, see `kernel.act`; return the rows that are still to be set.
 
-        A device that keeps its cell touches only its own rows, as long as events are in `State.due` only.
+        A device that keeps its cell touches only its own rows, as long as events are in `KernelState.due` only.
         """
         plain = s.meta["horizon"][0] == -np.inf and not len(s.batteries)
         if self.threads == 1 or len(rows) < LARGE or not plain or not np.all(rows[1:, 0] > rows[:-1, 0]):
@@ -215,12 +222,12 @@ class Regions:
             left = rows[:0], values[:0]
         ends = len(rows) * np.arange(self.threads + 1) // self.threads
         side_by_side([
-            partial(kernel.act, memory.world(s.meta), kernel.RADIO, 0.0, rows[first:last], values[first:last])
+            partial(kernel.act, s.meta, kernel.RADIO, 0.0, rows[first:last], values[first:last])
             for first, last in pairwise(ends)
         ])  # fmt: skip
         return left
 
-    def _divide(self, s: State, until: float) -> tuple[Longs, NDArray[np.int32]]:
+    def _divide(self, s: KernelState, until: float) -> tuple[Longs, NDArray[np.int32]]:
         from cosim.engine.continuum import dividing  # small systems do without
 
         """Where each region's events begin among those that are dealt; and these."""
@@ -233,24 +240,25 @@ class Regions:
             self._ordered = _in_turn(s)
         self._apart = s.meta["scheduler"][0] == HYBRID and not self._ordered
         s.meta["apart"] = self._apart
-        world, parts, seen = memory.world(s.meta), self.threads, np.zeros(len(s.infra) + 1, np.int8)
+        parts, seen = self.threads, np.zeros(len(s.infra) + 1, np.int8)
         others = np.zeros(parts, np.int64)
         side_by_side([
-            partial(dividing.attach, world, part, parts, parent, region, seen, found, others) for part in range(parts)
+            partial(dividing.attach, s.meta, part, parts, parent, region, seen, found, others) for part in range(parts)
         ])  # fmt: skip
-        counts = np.empty((parts, dividing.join(world, parent, region, seen, found, others)), np.int32)
+        counts = np.empty((parts, dividing.join(s.meta, parent, region, seen, found, others)), np.int32)
         s.meta["apart"] = 0
         side_by_side([
-            partial(dividing.count_due, world, until, part, parts, region, found, counts[part]) for part in range(parts)
+            partial(dividing.count_due, s.meta, until, part, parts, region, found, counts[part])
+            for part in range(parts)
         ])  # fmt: skip
         ends = np.cumsum(counts.T, dtype=np.int64)  # of a region's events in each part of all events
         places = np.ascontiguousarray((ends.reshape(counts.T.shape) - counts.T).T, np.int32)
         side_by_side([
-            partial(dividing.deal, world, part, parts, found, dealt, places[part]) for part in range(parts)
+            partial(dividing.deal, s.meta, part, parts, found, dealt, places[part]) for part in range(parts)
         ])  # fmt: skip
         return np.concatenate([[0], ends[parts - 1 :: parts]]), dealt
 
-    def _run(self, s: State, start: float, until: float, first: Longs, dealt: NDArray[np.int32]) -> State:
+    def _run(self, s: KernelState, start: float, until: float, first: Longs, dealt: NDArray[np.int32]) -> KernelState:
         """Run the regions up to `until`, whatever room that takes."""
         from cosim.engine.continuum import dividing
 
@@ -270,23 +278,23 @@ class Regions:
         rows = np.full(count, free // count)
         rows[0] += free - rows.sum()
         heads = np.zeros(count, np.int64)
-        dividing.deal_rows(memory.world(meta), heads, rows)
+        dividing.deal_rows(meta, heads, rows)
         done, base = int(meta["done"][0]), int(meta["serial"][0])
         for k, worker in enumerate(workers):
             worker.follow(s)
             worker.begin(s, k, int(rows[k]), int(heads[k]))
             worker.meta["apart"] = apart
-            worker.plan[0] = dealt.ctypes.data, first.ctypes.data, 0, 0, 0
+            worker.plan[0] = address_of(dealt), address_of(first), 0, 0, 0
             worker.spans = left_over
         s = self._finish(s, workers, start, until)
         made = [worker.made(base, k) for k, worker in enumerate(workers)]
         if apart:
             left = np.empty(len(s.due), np.int32)
             meta["peak"] = max(worker.meta["peak"][0] for worker in workers)
-            self._left = dividing.still_due(memory.world(meta), until, left)
+            self._left = dividing.still_due(meta, until, left)
             if self._left:
                 bounds, one = np.array([0, self._left]), workers[0]
-                one.plan[0] = left.ctypes.data, bounds.ctypes.data, 0, 1, 0
+                one.plan[0] = address_of(left), address_of(bounds), 0, 1, 0
                 one.meta["apart"] = 0
                 one.meta["serial"] = base + (count << WORKER_BITS)  # after all that its regions have made before
                 one.meta["jobs_live"] += sum(int(worker.meta["live"][0]) for worker in workers[1:])
@@ -294,7 +302,7 @@ class Regions:
                 made.append(one.made(base, count))
         return self._close(s, workers, until, done, base, made)
 
-    def _finish(self, s: State, workers: Sequence[_Worker], start: float, until: float) -> State:
+    def _finish(self, s: KernelState, workers: Sequence[_Worker], start: float, until: float) -> KernelState:
         """Let workers run what they have been given, whatever room that takes."""
         from cosim.engine.continuum import dividing
 
@@ -304,7 +312,7 @@ class Regions:
             self._deal_ended(s, waiting)
             side_by_side([partial(worker.run, until, start) for worker in waiting])
             dividing.gather(
-                memory.world(meta),
+                meta,
                 np.array([worker.meta["ended"][0] for worker in waiting]),
                 np.array([worker.meta["done"][0] for worker in waiting]),
                 ENDED.itemsize,
@@ -316,7 +324,7 @@ class Regions:
                     worker.follow(s)
         return s
 
-    def foresee(self, s: State, span: float, workers: int = 1) -> State:
+    def foresee(self, s: KernelState, span: float, workers: int = 1) -> KernelState:
         """Make room for about as many tasks as `span` (s) will bring; for more it is made when it is needed.
 
         What is doubled instead is touched several times, and touching memory for the first time takes long.
@@ -334,7 +342,7 @@ class Regions:
             s = more_tasks(s, rows - len(s.tasks))
         return s if s is given else link_up(s)
 
-    def _deal_ended(self, s: State, workers: Sequence[_Worker]) -> None:
+    def _deal_ended(self, s: KernelState, workers: Sequence[_Worker]) -> None:
         """Give each worker a part of what is left of `ended`."""
         done = int(s.meta["done"][0])
         each = (len(s.ended) - done) // len(workers)
@@ -343,8 +351,8 @@ class Regions:
             worker.meta["ended_room"], worker.meta["done"] = each, 0
 
     def _close(
-        self, s: State, workers: Sequence[_Worker], until: float, before: int, base: int, made: Sequence[int]
-    ) -> State:
+        self, s: KernelState, workers: Sequence[_Worker], until: float, before: int, base: int, made: Sequence[int]
+    ) -> KernelState:
         """Put together what the workers have counted, and number their tasks, of which there are `made`."""
         from cosim.engine.continuum import dividing
 
@@ -356,16 +364,16 @@ class Regions:
             s.tally[:] += worker.tally
             sums.merge(s.sums, worker.sums)
         first = np.cumsum([0, *made])
-        total, done, world = int(first[-1]), int(meta["done"][0]), memory.world(meta)
+        total, done = int(first[-1]), int(meta["done"][0])
         time, tie, places = np.empty(total), np.empty(total, np.int64), np.empty(total, np.int64)
         cuts = _cuts(before, done, len(s.tasks), len(workers))
         side_by_side([
-            partial(dividing.note, world, one, other, base, first, time, tie, other == done)
+            partial(dividing.note, meta, one, other, base, first, time, tie, other == done)
             for one, other in pairwise(cuts)
         ])  # fmt: skip
         order_by(time, tie, places, len(workers))
         side_by_side([
-            partial(dividing.renumber, world, one, other, base, first, places, other == done)
+            partial(dividing.renumber, meta, one, other, base, first, places, other == done)
             for one, other in pairwise(cuts)
         ])  # fmt: skip
         meta["now"] = until
@@ -397,7 +405,7 @@ def order_by(time: NDArray[np.float64], tie: Longs, places: Longs, threads: int)
     return order
 
 
-def _longer_ended(s: State, length: int) -> State:
+def _longer_ended(s: KernelState, length: int) -> KernelState:
     """The state with room for so many rows in `ended`."""
     done = int(s.meta["done"][0])
     ended: Records = np.zeros(length, ENDED)
@@ -405,7 +413,7 @@ def _longer_ended(s: State, length: int) -> State:
     return s._replace(ended=ended)
 
 
-def _make_room(s: State, workers: Sequence[_Worker]) -> State:
+def _make_room(s: KernelState, workers: Sequence[_Worker]) -> KernelState:
     """More room for what ends, and for tasks in flight; workers that are short of rows for these get the new ones."""
     s = _longer_ended(s, 2 * len(s.ended))
     short = [worker for worker in workers if worker.short]
@@ -421,9 +429,9 @@ def _make_room(s: State, workers: Sequence[_Worker]) -> State:
     return link_up(s)
 
 
-def line_up(s: State) -> None:
+def line_up(s: KernelState) -> None:
     """Put all events into one queue, if they are not in it."""
     if s.meta["horizon"][0] != np.inf:
         from cosim.engine.continuum import dividing
 
-        dividing.line_all_up(memory.world(s.meta))
+        dividing.line_all_up(s.meta)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.engine.continuum.layout import State
+from cosim.engine.continuum.layout import KernelState
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -48,7 +48,7 @@ class Resources:
     empty: NDArray[np.bool_]  # (batteries,)
 
 
-def clocks(s: State, slots: Ints) -> Floats:
+def clocks(s: KernelState, slots: Ints) -> Floats:
     """Hz of a core of each of these nodes, also of one whose quota is used up."""
     found: Floats = s.kinds["clock"][s.nodes["kind"][slots]]
     machine = s.nodes["machine"][slots]
@@ -59,7 +59,7 @@ def clocks(s: State, slots: Ints) -> Floats:
     return found
 
 
-def accelerator_readings(s: State) -> tuple[Floats, Floats]:
+def accelerator_readings(s: KernelState) -> tuple[Floats, Floats]:
     """(busy unit-seconds, J) of every accelerator at the present time."""
     now = float(s.meta["now"][0])
     stations = s.stations[int(s.meta["first_accelerator"][0]) :]
@@ -68,7 +68,7 @@ def accelerator_readings(s: State) -> tuple[Floats, Floats]:
     return stations["busy"] + used * span, stations["energy"] + stations["power"] * span
 
 
-def accelerator_use(s: State) -> tuple[Floats, Floats]:
+def accelerator_use(s: KernelState) -> tuple[Floats, Floats]:
     """(J so far, W now) of the accelerators of every node."""
     slots, stations = s.accelerators["node"], s.stations[int(s.meta["first_accelerator"][0]) :]
     count = len(s.nodes)
@@ -78,7 +78,7 @@ def accelerator_use(s: State) -> tuple[Floats, Floats]:
     return energy, power
 
 
-def read_resources(s: State) -> Resources:
+def read_resources(s: KernelState) -> Resources:
     """All of it at the present time."""
     now = float(s.meta["now"][0])
     stations = s.stations[int(s.meta["first_accelerator"][0]) :]

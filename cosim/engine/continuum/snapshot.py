@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.engine.continuum.layout import PLACES, ROOMS, State
+from cosim.engine.continuum.layout import PLACES, ROOMS, KernelState
 from cosim.engine.continuum.system import link_up
 
 # Arrays that grow during a run; all others have the size that the system gives them.
@@ -22,7 +22,7 @@ _FRAME = (("infra", ()), ("access", ()), ("links", ("a", "b")), ("sources", ("no
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """Copies of all arrays of an engine's state, by their names in `cosim.engine.continuum.layout.State`.
+    """Copies of all arrays of an engine's state, by their names in `cosim.engine.continuum.layout.KernelState`.
 
     Addresses of memory are zero in it, so that equal states have equal snapshots. A snapshot can be
     pickled; `save` and `load` keep it in a file that holds numbers only.
@@ -56,7 +56,7 @@ class Snapshot:
                 arrays = {name: file[name] for name in file.files}
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(f"{path} is not a snapshot: {error}") from error
-        if arrays.keys() != set(State._fields):
+        if arrays.keys() != set(KernelState._fields):
             raise ValueError(f"{path} is not a snapshot of this version; take it again")
         return Snapshot(arrays)
 
@@ -70,10 +70,10 @@ def _equal(a: NDArray[Any], b: NDArray[Any]) -> bool:
     return all(a[name].tobytes() == b[name].tobytes() for name in a.dtype.names)
 
 
-def take(state: State) -> Snapshot:
+def take(state: KernelState) -> Snapshot:
     """A snapshot of the state; the state does not change."""
-    arrays = {name: getattr(state, name).copy() for name in State._fields}
-    for name in State._fields:
+    arrays = {name: getattr(state, name).copy() for name in KernelState._fields}
+    for name in KernelState._fields:
         if name != "meta":
             arrays["meta"][name] = 0
     for name in (*ROOMS, *PLACES):
@@ -81,9 +81,9 @@ def take(state: State) -> Snapshot:
     return Snapshot(arrays)
 
 
-def _refusal(state: State, snapshot: Snapshot) -> str:
+def _refusal(state: KernelState, snapshot: Snapshot) -> str:
     """Why the snapshot does not fit the state, or ""."""
-    for name in State._fields:
+    for name in KernelState._fields:
         mine, kept = getattr(state, name), snapshot.arrays[name]
         if mine.dtype != kept.dtype:
             return f"its '{name}' have other fields: it is of another version"
@@ -97,7 +97,7 @@ def _refusal(state: State, snapshot: Snapshot) -> str:
     return ""
 
 
-def put_back(state: State, snapshot: Snapshot) -> State:
+def put_back(state: KernelState, snapshot: Snapshot) -> KernelState:
     """The state of the snapshot, in the arrays of `state` as far as these have room.
 
     Raises `ValueError` when the snapshot is of another system or another version.
@@ -106,11 +106,11 @@ def put_back(state: State, snapshot: Snapshot) -> State:
     if refusal:
         raise ValueError(f"the snapshot cannot be restored: {refusal}")
     arrays = {}
-    for name in State._fields:
+    for name in KernelState._fields:
         mine, kept = getattr(state, name), snapshot.arrays[name]
         if mine.shape == kept.shape:
             np.copyto(mine, kept)
             arrays[name] = mine
         else:
             arrays[name] = kept.copy()
-    return link_up(State(**arrays))
+    return link_up(KernelState(**arrays))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from cosim.engine.continuum import memory
-from cosim.engine.continuum.draw import ACTIVE, GAP, IDLE, OFFSET, SHARE, exponential, normal, stream, uniform
+from cosim.engine.continuum.draw import ACTIVE, GAP, IDLE, OFFSET, PART, SHARE, exponential, normal, stream, uniform
 from cosim.engine.continuum.jit import jit
 from cosim.engine.continuum.layout import BAG, EVERY, NOBODY, POISSON, TRACE, Record
 from cosim.engine.continuum.making import make
@@ -55,10 +55,10 @@ def _next_time(source: Record, work: Record) -> float:
             time = source.base + exponential(source.key, source.drawn, GAP) / work.rate
         if time <= source.phase_end:
             break
-        rest = work.idle * exponential(source.key, source.phases, IDLE)
-        _next_phase(source, work, source.phase_end + rest)
-        if source.base > work.stop:
+        start = source.phase_end + work.idle * exponential(source.key, source.phases, IDLE)
+        if start > work.stop:
             return math.inf
+        _next_phase(source, work, start)
     if work.arrivals == POISSON:
         source.base = time
     return float(time)
@@ -129,8 +129,12 @@ def halt(s: Record, k: int) -> None:
 @jit
 def arrive(s: Record, k: int, now: float) -> int:
     """Make a task of source k that is due; return the task if it needs a host, else NOBODY."""
-    n = memory.source(s.sources, k).drawn
+    source = memory.source(s.sources, k)
+    n = source.drawn
     _plan(s, k)
-    if memory.node(s.nodes, memory.source(s.sources, k).node).up == 0:
+    if memory.node(s.nodes, source.node).up == 0:
+        return int(NOBODY)
+    taken = memory.workload(s.workloads, source.workload).taken
+    if taken > 0.0 and uniform(source.key, n, PART) < taken:
         return int(NOBODY)
     return make(s, k, n, now)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cosim.contract.records import Records
-from cosim.engine.continuum.layout import COULD_HOLD, DOWN, FREE, JOIN, MOVE, NEW, RUN, UP, State
+from cosim.engine.continuum.layout import APART, BESIDE, COULD_HOLD, DOWN, FREE, JOIN, MOVE, NEW, RUN, UP, KernelState
 from cosim.engine.continuum.ledger import read_links, read_meters
 from cosim.engine.continuum.numbering import first_link_station, processor
 from cosim.engine.continuum.resources import clocks
@@ -51,6 +51,7 @@ class View:
     pending: dict[str, NDArray[Any]]  # (p,) tasks that wait for a decision, see `PENDING`
     reach: Floats  # (p, hosts) s of a reference transfer (100 kB) from the data, inf: no route or unable to run it
     placed: dict[str, NDArray[Any]]  # (q,) tasks with a host, see `PLACED`
+    moves: Floats  # (q, hosts) s of a reference transfer from the host that they have
     hosts: dict[str, NDArray[Any]]  # (hosts,) see `HOSTS`
     links: dict[str, NDArray[Any]]  # (links,) see `LINKS`
     ended: dict[str, NDArray[Any]]  # (r,) tasks that ended in the interval
@@ -71,7 +72,8 @@ PENDING = {
     "memory": "B that it takes at its host",
     "storage": "B that it takes at its host",
     "at": "slot of the node where its input is",
-    "local": "whether its device could compute it",
+    "own_speed": "cycles/s of its device's own cores together, 0: it could not compute it",
+    "own_tasks": "tasks on its device's own cores",
 }
 PLACED = {
     "serial": "serial number of the task",
@@ -84,7 +86,9 @@ PLACED = {
     "input": "B",
     "work": "cycles",
     "left": "cycles that are still to be done",
+    "movable": "whether it can be moved to another host",
 }
+DERIVED = ("stage", "own_speed", "own_tasks", "memory", "storage", "host", "left", "movable")  # no columns of TASK
 HOSTS = {
     "slot": "node",
     "tier": "1 edge, 2 cloud",
@@ -124,14 +128,14 @@ class Readings:
     carried: Floats  # (2 links,) B
 
 
-def read(s: State) -> Readings:
+def read(s: KernelState) -> Readings:
     """What the meters show now."""
     meters = read_meters(s, s.hosts["slot"])
     return Readings(float(s.meta["now"][0]), meters.busy, meters.energy, read_links(s))
 
 
-def rows_of(s: State, decisions: Decisions) -> NDArray[np.int64]:
-    """(n, 2) rows of the tasks and hosts of the decisions. Raises `ValueError` for one that cannot be."""
+def rows_of(s: KernelState, decisions: Decisions, *, check: bool = True) -> NDArray[np.int64]:
+    """(n, 2) rows of the tasks and hosts of the decisions. Raises `ValueError` for one that cannot be, on `check`."""
     serial, host = np.asarray(decisions.task, np.int64), np.asarray(decisions.host, np.int64)
     if serial.shape != host.shape or serial.ndim != 1:
         raise ValueError(f"{serial.shape} tasks and {host.shape} hosts: decisions name one host for each task")
@@ -159,7 +163,7 @@ def rows_of(s: State, decisions: Decisions) -> NDArray[np.int64]:
         | (host == -1)
         | ((host == -2) & (s.stations["servers"][processor(tasks["device"])] == 0))
     )
-    if fixed.any():
+    if check and fixed.any():
         raise ValueError(
             f"task {serial[fixed][0]} cannot be moved to {host[fixed][0]}: only tasks on their way to a host or "
             "running can, to a host or to a device with a processor, and stages when they run"
@@ -167,7 +171,7 @@ def rows_of(s: State, decisions: Decisions) -> NDArray[np.int64]:
     return np.stack([rows, host], axis=1)
 
 
-def reach_of(s: State, devices: Ints) -> tuple[Ints, Floats]:
+def reach_of(s: KernelState, devices: Ints) -> tuple[Ints, Floats]:
     """(n,) slots of the nodes that serve devices, -1: none, and (n, hosts) s from them to each host.
 
     The same as a scheduler's input about tasks that the devices would make now.
@@ -185,7 +189,7 @@ def reach_of(s: State, devices: Ints) -> tuple[Ints, Floats]:
     return np.array(serving, np.int64), _reach(s, devices, devices)
 
 
-def _serving(s: State, device: int) -> int:
+def _serving(s: KernelState, device: int) -> int:
     """The node that serves a device over the air or is the device itself, -1."""
     node = s.nodes[device]
     if node["infra"] >= 0:
@@ -193,7 +197,7 @@ def _serving(s: State, device: int) -> int:
     return int(node["cell"]) if node["covered"] else -1
 
 
-def _reach(s: State, at: Ints, devices: Ints) -> Floats:
+def _reach(s: KernelState, at: Ints, devices: Ints) -> Floats:
     """(n, hosts) s to each host from where the data of each task is."""
     found = np.full((len(at), len(s.hosts)), np.inf)
     for k, (here, device) in enumerate(zip(at.tolist(), devices.tolist(), strict=True)):
@@ -210,7 +214,7 @@ def _reach(s: State, at: Ints, devices: Ints) -> Floats:
     return found
 
 
-def _left(s: State, tasks: Records) -> Floats:
+def _left(s: KernelState, tasks: Records) -> Floats:
     """Cycles that are still to be done."""
     left: Floats = tasks["rest"].copy()
     left[tasks["phase"] == DOWN] = 0.0
@@ -231,7 +235,7 @@ def _left(s: State, tasks: Records) -> Floats:
     return left
 
 
-def _narrow(s: State, reach: Floats, rows: Ints) -> Floats:
+def _narrow(s: KernelState, reach: Floats, rows: Ints) -> Floats:
     """`reach` without the hosts that could never run the tasks in these rows."""
     tasks = s.tasks[rows]
     asking = np.flatnonzero(
@@ -251,7 +255,14 @@ def _narrow(s: State, reach: Floats, rows: Ints) -> Floats:
     return reach
 
 
-def look(s: State, before: Readings, ended: dict[str, NDArray[Any]]) -> View:
+def _permitted(s: KernelState, loads: Ints) -> NDArray[np.bool_]:
+    """(n, hosts) as `cosim.engine.continuum.paths.permitted`, of tasks of these workloads (n,)."""
+    broken = (s.bonds == APART).astype(int) @ (s.beside > 0) + (s.bonds == BESIDE).astype(int) @ (s.beside == 0)
+    found: NDArray[np.bool_] = ((s.allowed[:, s.hosts["slot"]] != 0) & (broken == 0))[loads]
+    return found
+
+
+def look(s: KernelState, before: Readings, ended: dict[str, NDArray[Any]]) -> View:
     """The view at the present time of the interval that began with the readings `before`."""
     after = read(s)
     span = after.time - before.time
@@ -261,15 +272,19 @@ def look(s: State, before: Readings, ended: dict[str, NDArray[Any]]) -> View:
     waits = live["held"] != 0
     held = live[waits]
     placed = live[(live["host"] >= 0) & (live["join"] < 0)]
-    pending = {name: held[name].copy() for name in PENDING if name not in ("stage", "local", "memory", "storage")}
+    pending = {name: held[name].copy() for name in PENDING if name not in DERIVED}
     for name in ("memory", "storage"):
         pending[name] = s.workloads[name][held["workload"]]
     pending["stage"] = np.where(held["job"] >= 0, held["stage"] - s.workloads["first_stage"][held["workload"]], -1)
-    pending["local"] = s.stations["servers"][processor(held["device"])] > 0
+    own, kinds = s.stations[processor(held["device"])], s.kinds[s.nodes["kind"][held["device"]]]
+    pending["own_speed"], pending["own_tasks"] = kinds["clock"] * own["servers"], own["active"] + own["queued"]
     where = s.nodes["host"][placed["host"]]
-    rows = {name: placed[name].copy() for name in PLACED if name not in ("host", "left")}
+    rows = {name: placed[name].copy() for name in PLACED if name not in DERIVED}
     rows["host"] = np.where(where < 0, -2, where)
     rows["left"] = _left(s, placed)
+    at = s.nodes["infra"][placed["host"]]
+    moves = np.where((at >= 0)[:, None], s.reach[at], np.inf)
+    rows["movable"] = (where >= 0) & ((placed["phase"] == RUN) | ((placed["phase"] == UP) & (placed["job"] < 0)))
     busy, joules = after.busy - before.busy, after.energy - before.energy
     safe = span if span > 0.0 else 1.0
     hosts = {name: s.hosts[name].copy() for name in HOSTS if name in (s.hosts.dtype.names or ())}
@@ -285,7 +300,11 @@ def look(s: State, before: Readings, ended: dict[str, NDArray[Any]]) -> View:
         "active": stations["active"][0::2] + stations["active"][1::2],
     }  # fmt: skip
     reach = _narrow(s, _reach(s, held["at"], held["device"]), number[waits])
-    return View(after.time, pending, reach, rows, hosts, links, ended)
+    if s.meta["bound"][0]:
+        reach[~_permitted(s, held["workload"])] = np.inf
+        moves[~_permitted(s, placed["workload"]) & (where[:, None] != np.arange(len(s.hosts)))] = np.inf
+        pending["own_speed"] *= s.allowed[held["workload"], held["device"]]
+    return View(after.time, pending, reach, rows, moves, hosts, links, ended)
 
 
 # the phases that a view names

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.compiled.compiling import address_of
 from cosim.compiled.rowtypes import aligned
+from cosim.contract.entities import HostQuantities, WorkloadQuantities
+from cosim.contract.quantity import quantities
 from cosim.contract.records import Records
 from cosim.engine.continuum import hardware, queue
-from cosim.engine.continuum.agreement import SERVICE, Agreement
+from cosim.engine.continuum.agreement import SERVICE, WorkloadAgreement
 from cosim.engine.continuum.billing import BILLED, Rates, window_count
-from cosim.engine.continuum.hardware import Accelerator, Battery, PowerStates, Quota, Scaling
+from cosim.engine.continuum.hardware import MachineAccelerator
 from cosim.engine.continuum.layout import (
     BAG,
     DEVICE,
@@ -34,7 +36,7 @@ from cosim.engine.continuum.layout import (
     TRACE,
     TRACED,
     WORKLOAD,
-    State,
+    KernelState,
 )
 from cosim.engine.continuum.lookahead import SMALL
 from cosim.engine.continuum.numbering import PER_NODE, first_link_station, processor
@@ -45,38 +47,26 @@ REFERENCE = 100e3  # B, size of the transfer by which routes are compared
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(hardware.Equipped):
     """What nodes have in common."""
 
-    cores: int = 0
-    clock: float = 0.0  # cycles/s per core
-    slots: int = 0  # tasks admitted at once, 0: unlimited
     power: tuple[float, ...] = ()  # W at equal load steps from 0 to 1; one value: constant
-    contention: float = 0.0  # slow-down of every busy core by each other one: b of them run at clock / (1 + c (b - 1))
     fcfs: int = 0  # SHARING, FCFS, PRIORITY or EDF: all share the cores, or one core per task and a queue
     preempts: bool = False  # PRIORITY, EDF: who comes may take the core of a task of a higher rank
     price_cpu: float = 0.0  # per second of a busy core
     price_transfer: float = 0.0  # per byte of input that the host gets and of output that reaches its device
     price_energy: float = 0.0  # per J
     price_own: float = 0.0  # per s, of a node that is there from the start, used or not
+    rented: bool = False  # its machine costs nothing while it is off
     tariff: int = -1  # number of the tariff of its energy, instead of price_energy
-    radio_sent: float = 0.0  # J/bit
-    radio_received: float = 0.0  # J/bit
     radio_by_technology: tuple[tuple[float, float], ...] = ()  # J/bit sent and received under technology 1, 2..
     technology: int = 0  # of its cell: 0 for none in particular
     cell_sent: float = 0.0  # J/bit that its cell uses to send
     cell_received: float = 0.0  # J/bit
-    memory: float = 0.0  # B for tasks, 0: unlimited
-    storage: float = 0.0  # B for tasks, 0: unlimited
-    accelerators: tuple[Accelerator, ...] = ()
-    states: PowerStates | None = None
-    scaling: Scaling | None = None  # then `clock` is the fastest point's, and the points' powers hold
-    battery: Battery | None = None
-    quota: Quota | None = None  # of CPU time, for all tasks on the node together
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class JobStage:
     """A part of a job: a task that starts when all stages before it have ended and their outputs are there.
 
     Stages that wait for nothing get the job's input, which is at the device; a stage that nothing
@@ -93,7 +83,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trace:
+class WorkloadTrace:
     """Tasks at given times, instead of drawn ones. NaN: that size is drawn from the workload's law."""
 
     source: Ints  # (n,) slot of the device that makes the task
@@ -104,7 +94,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class WorkloadStream(hardware.Asking):
     """A workload: each of its sources makes tasks by these laws, given as (law, a, b)."""
 
     rate: float  # tasks/s
@@ -112,20 +102,9 @@ class Stream:
     input: tuple[int, float, float] = (0, 0.0, 0.0)  # B
     output: tuple[int, float, float] = (0, 0.0, 0.0)  # B
     periodic: bool = False
-    deadline: float = math.inf  # s
-    share: float = 1.0
-    active: float = 0.0  # s, mean; 0: always active
-    idle: float = 0.0  # s, mean
-    start: float = 0.0  # s
-    stop: float = math.inf  # s
-    state: float = -1.0  # B that move with a running task, negative: as much as its input
-    graph: tuple[Stage, ...] = ()  # the stages of a job; without any, a plain task that does `work`
     bag: tuple[float, float] | None = None  # mean and standard deviation of the tasks made at once, 1/rate s apart
-    trace: Trace | None = None  # instead of arrivals by a law
-    sla: Agreement | None = None
-    memory: float = 0.0  # B that a task takes at its host while it is there
-    storage: float = 0.0  # B
-    accelerator: int = -1  # kind of accelerator that a task needs after its work, -1: none
+    trace: WorkloadTrace | None = None  # instead of arrivals by a law
+    sla: WorkloadAgreement | None = None
     operations: tuple[int, float, float] = (0, 0.0, 0.0)  # FLOP there
     priority: int = 0  # class of its tasks where processors serve by priority, the lowest first
     slow: tuple[float, float] = (0.0, 1.0)  # share of the tasks, and by how many times their work is larger
@@ -152,7 +131,7 @@ class System:
     kind: Ints  # (nodes,) index into kinds
     tier: Ints  # (nodes,) DEVICE, EDGE, CLOUD
     present: NDArray[np.bool_]  # (nodes,)
-    workloads: tuple[Stream, ...] = ()
+    workloads: tuple[WorkloadStream, ...] = ()
     source_node: Ints = field(default_factory=_ints)  # (sources,)
     source_workload: Ints = field(default_factory=_ints)  # (sources,)
     link_a: Ints = field(default_factory=_ints)  # (links,) nodes
@@ -164,6 +143,7 @@ class System:
     tariffs: tuple[Rates, ...] = ()
     link_back: Floats = field(default_factory=_floats)  # (links,) rate from b to a over that from a to b; (0,): 1
     link_jitter: Floats = field(default_factory=_floats)  # (links,) s, half width of a uniform law; (0,): 0
+    bound: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None  # `allowed` and `bonds` of the layout
 
 
 def _tables(system: System) -> tuple[Records, Floats, list[int], Floats]:
@@ -182,13 +162,11 @@ def _tables(system: System) -> tuple[Records, Floats, list[int], Floats]:
     own = np.zeros(len(distinct), np.int64)  # values of the kind's own table
     for k, (row, kind) in enumerate(zip(rows, distinct, strict=True)):
         table = hardware.double(kind.power)
-        row["clock"], row["cores"], row["slots"], row["fcfs"] = kind.clock, kind.cores, kind.slots, kind.fcfs
-        row["preempts"] = kind.preempts
-        row["contention"] = kind.contention
+        for name in (*quantities(HostQuantities), "fcfs", "preempts", "technology"):
+            row[name] = getattr(kind, name)
         row["powers"] = own[k] = len(table)
-        row["technology"] = kind.technology
         tables.append([*table, *(watts for points in hardware.tables(kind.scaling) for watts in points)])
-        radio[k] = kind.radio_sent, kind.radio_received
+        radio[k] = kind.radio_energy_sent, kind.radio_energy_received
         if kind.radio_by_technology:
             radio[k, 1 : 1 + len(kind.radio_by_technology)] = kind.radio_by_technology
     kinds = rows[index]
@@ -267,8 +245,7 @@ def _sources(system: System, nodes: Records) -> tuple[Records, Records]:
 def _workloads(system: System) -> Records:
     rows: Records = np.zeros(len(system.workloads), WORKLOAD)
     for row, load in zip(rows, system.workloads, strict=True):
-        for name in ("rate", "deadline", "share", "active", "idle", "start", "stop", "state",
-                     "memory", "storage", "accelerator", "sensitivity", "priority"):  # fmt: skip
+        for name in (*quantities(WorkloadQuantities), "rate", "accelerator", "sensitivity", "priority"):
             row[name] = getattr(load, name)
         row["arrivals"] = EVERY if load.periodic else POISSON
         if load.bag is not None:
@@ -306,7 +283,7 @@ def _graphs(system: System, workloads: Records) -> tuple[Records, Ints, Ints]:
     return rows, np.array(afters, np.int64), np.array(befores, np.int64)
 
 
-def _stations(system: System, kinds: Records, links: Records, parts: list[Accelerator]) -> Records:
+def _stations(system: System, kinds: Records, links: Records, parts: list[MachineAccelerator]) -> Records:
     count = len(system.kind)
     behind = first_link_station(count) + 2 * len(links)
     stations = aligned(behind + len(parts), STATION)
@@ -332,7 +309,7 @@ def mark_plain(stations: Records, kinds: Records, kind: Ints, machines: Records)
     processors["plain"][machines["node"]] = 0
 
 
-def lay_out(system: System, meta: Records, tasks: Records, ended: Records) -> State:
+def lay_out(system: System, meta: Records, tasks: Records, ended: Records) -> KernelState:
     """The state of `system` at time 0, before any node has appeared and any route was found."""
     count = len(system.kind)
     kinds, power, first_power, radio = _tables(system)
@@ -380,9 +357,11 @@ def lay_out(system: System, meta: Records, tasks: Records, ended: Records) -> St
     stages, afters, befores = _graphs(system, workloads)
     hosting = [system.kinds[k] for k in np.unique(system.kind[slots])]
     workloads["anywhere"] = [hardware.runs_anywhere(load, hosting) for load in system.workloads]
+    allowed, bonds = system.bound or (np.empty((0, 0), np.int32), np.empty((0, 0), np.int32))
+    meta["bound"] = system.bound is not None
     meta["widest"] = max((len(load.graph) for load in system.workloads), default=0)
     meta["burst"] = 1 + len(stages) + len(befores)
-    return State(
+    return KernelState(
         meta=meta, nodes=nodes, kinds=kinds, power=power, links=links, access=access, hosts=hosts, infra=infra,
         next_hop=np.full((len(infra), len(infra)), -1, np.int32), distance=np.zeros((len(infra), len(infra))),
         reach=np.zeros((len(infra), len(hosts))), scratch=np.zeros(len(hosts)), workloads=workloads,
@@ -400,11 +379,12 @@ def lay_out(system: System, meta: Records, tasks: Records, ended: Records) -> St
         service=np.zeros((len(system.workloads), len(SERVICE))),
         machines=machines, accelerators=accelerators, points=points,
         batteries=batteries, spells=hardware.spells(machines), radio=radio,
-        air=np.zeros((count, technology_count(system), 2)),
+        air=np.zeros((count, technology_count(system), 2)), allowed=allowed, bonds=bonds,
+        beside=np.zeros((len(allowed), len(slots)), np.int32),
     )  # fmt: skip
 
 
-def more_tasks(s: State, more: int) -> State:
+def more_tasks(s: KernelState, more: int) -> KernelState:
     """The state with `more` free rows for tasks and, where there are graphs, for jobs."""
     old = len(s.tasks)
 
@@ -429,18 +409,18 @@ def more_tasks(s: State, more: int) -> State:
     return s
 
 
-def link_up(s: State) -> State:
+def link_up(s: KernelState) -> KernelState:
     """Write the addresses and sizes of the arrays into `meta`; needed whenever an array is replaced."""
-    for name in State._fields:
+    for name in KernelState._fields:
         if name != "meta":
-            s.meta[name] = getattr(s, name).ctypes.data
+            s.meta[name] = address_of(getattr(s, name))
     s.meta["node_count"], s.meta["link_count"], s.meta["source_count"] = len(s.nodes), len(s.links), len(s.sources)
     s.meta["station_count"], s.meta["infra_count"], s.meta["host_count"] = len(s.stations), len(s.infra), len(s.hosts)
     s.meta["workload_count"] = len(s.workloads)
     s.meta["task_room"], s.meta["ended_room"] = len(s.tasks), len(s.ended)
     s.meta["machine_count"], s.meta["battery_count"] = len(s.machines), len(s.batteries)
     s.meta["leaves"] = len(s.fewest) // 2
-    s.meta["self"] = s.meta.ctypes.data
+    s.meta["self"] = address_of(s.meta)
     if len(s.machines) or len(s.batteries):
         from cosim.engine.continuum.equipment import place  # takes seconds to compile
 

@@ -12,14 +12,14 @@ import numpy as np
 from cosim.contract.entities import Scene, Tariff
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.engine.continuum.billing import Rates
-from cosim.engine.continuum.price import Series, read_series
+from cosim.engine.continuum.price import StepSeries, read_series
 
 _PER_KWH: Final = 1.0 / 3.6e6  # files hold values per kWh
 
 
 def _steps(
     outside: tuple[float, ...], spans: Sequence[tuple[float, float, tuple[float, ...]]], repeat: float, duration: float
-) -> list[Series]:
+) -> list[StepSeries]:
     """A series per value: those of each span (from, to, values) in it, `outside` elsewhere, up to `duration` (s)."""
     changes = {0.0: outside}
     for lap in range(math.ceil(duration / repeat) + 1 if repeat else 1):
@@ -28,7 +28,7 @@ def _steps(
             changes.setdefault(lap * repeat + end, outside)
     since = np.array(sorted(changes))
     table = np.array([changes[time] for time in sorted(changes)])
-    return [Series(since, column) for column in table.T]
+    return [StepSeries(since, column) for column in table.T]
 
 
 def rate(tariff: Tariff, root: Path, duration: float) -> Rates:

@@ -15,8 +15,9 @@ The names below are imported when they are first used, as numba takes half a sec
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from cosim.contract.on_demand import on_demand
 
 if TYPE_CHECKING:
     from cosim.engine.interval.fleet import (
@@ -42,15 +43,6 @@ if TYPE_CHECKING:
         traces,
     )
 
-_PLACES = {
-    "ContainerArrivals": "workload", "ContainerWorkload": "workload", "HostFleet": "fleet", "Interval": "simulator",
-    "IntervalSnapshot": "simulator", "IntervalView": "simulator", "QUIRKS": "quirks", "Type": "fleet",
-    "aiotbench": "workload", "azure_fog": "fleet",
-    "batch": "replicas", "bitbrain_fog": "fleet", "bitbrains": "workload", "compatible": "quirks",
-    "compiled": "warm", "defog": "workload", "metanet_fleet": "fleet", "simple_fog": "fleet",
-    "simtune_testbed": "fleet", "static": "workload", "traces": "workload",
-}  # fmt: skip
-
 __all__ = [
     "QUIRKS", "ContainerArrivals", "ContainerWorkload", "HostFleet", "Interval", "IntervalSnapshot",
     "IntervalView", "Type", "aiotbench", "azure_fog", "batch", "bitbrain_fog", "bitbrains", "compatible",
@@ -59,7 +51,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
-    if name in _PLACES:
-        return getattr(importlib.import_module(f"cosim.engine.interval.{_PLACES[name]}"), name)
-    raise AttributeError(f"module 'cosim.engine.interval' has no attribute '{name}'")
+__getattr__ = on_demand(
+    __name__, quirks="QUIRKS compatible", replicas="batch", warm="compiled",
+    simulator="Interval IntervalSnapshot IntervalView",
+    fleet="HostFleet Type azure_fog bitbrain_fog metanet_fleet simple_fog simtune_testbed",
+    workload="ContainerArrivals ContainerWorkload aiotbench bitbrains defog static traces",
+)  # fmt: skip

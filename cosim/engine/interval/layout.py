@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.compiled.compiling import address_of
 from cosim.contract.records import Records
 
 Floats = NDArray[np.float64]
@@ -183,7 +184,7 @@ CHANGING = ("rules", "hosts", "slots", "given", "queue", "ended", "row")  # what
 def link_up(w: IntervalState) -> IntervalState:
     """Write sizes and addresses of the arrays into `rules`; needed whenever an array is replaced."""
     for name in ARRAYS:
-        w.rules[name] = getattr(w, name).ctypes.data
+        w.rules[name] = address_of(getattr(w, name))
     w.rules["host_count"], w.rules["slot_count"], w.rules["profile_count"] = map(len, (w.hosts, w.slots, w.profiles))
     w.rules["samples"] = w.demand.shape[1]
     w.rules["given_count"], w.rules["queue_room"] = len(w.given), len(w.queue)

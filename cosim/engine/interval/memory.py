@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cosim.compiled.compiling import address_of
 from cosim.engine.continuum.memory import real, rows_of
 from cosim.engine.interval import layout
 
@@ -13,4 +14,4 @@ waiting = rows_of(layout.WAITING)
 ended = rows_of(layout.ENDED)
 rules = rows_of(layout.RULES)
 
-__all__ = ["ended", "host", "pair", "profile", "real", "rules", "slot", "waiting"]
+__all__ = ["address_of", "ended", "host", "pair", "profile", "real", "rules", "slot", "waiting"]

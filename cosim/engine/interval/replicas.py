@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cosim.engine.continuum.memory import world
 from cosim.engine.interval import kernel
 from cosim.engine.interval.fleet import HostFleet, Type
 from cosim.engine.interval.layout import D_RAM, FIGURES, WAITING, Floats, link_up
@@ -166,7 +165,7 @@ def _simulate(
     rows = np.empty((len(seeds), intervals, len(FIGURES)))
     done = 0
     while done < len(seeds):
-        done += kernel.act(world(one.world.rules), kernel.BATCH, intervals, _NONE, seeds[done:], rows[done:])
+        done += kernel.act(one.world.rules, kernel.BATCH, intervals, _NONE, seeds[done:], rows[done:])
         if done < len(seeds):  # more wait than the ring holds: this seed again with more room
             one.world = link_up(one.world._replace(queue=np.zeros(2 * len(one.world.queue), WAITING)))
     return rows

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cosim.compiled.compiling import address_of
 from cosim.contract.records import Records
-from cosim.engine.continuum.memory import world
 from cosim.engine.interval import kernel, quirks
 from cosim.engine.interval.fleet import HostFleet
 from cosim.engine.interval.layout import (
@@ -342,7 +342,7 @@ class Interval:
         copy.hosts[:] = self.world.hosts
         copy.rules["policy"] = policy
         copy.rules["seed"] = self.world.rules["seed"] if seed is None else seed % 2**64
-        self.world.rules["branch"] = copy.rules.ctypes.data
+        self.world.rules["branch"] = address_of(copy.rules)
         self._copy = copy
 
     def cost(self) -> float:
@@ -394,7 +394,7 @@ class Interval:
 
     def _call(self, what: int, count: int, decisions: Ints, rows: Floats | None = None) -> int:
         room = np.empty((1, max(count, 1), len(FIGURES))) if rows is None else rows
-        return kernel.act(world(self.world.rules), what, count, decisions, _NO_SEEDS, room)
+        return kernel.act(self.world.rules, what, count, decisions, _NO_SEEDS, room)
 
 
 def _policy(policy: str | Decide | None) -> int:
