@@ -21,10 +21,10 @@ thus decide on the same figures; `scaled` wraps an environment for nets.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 from cosim.contract.extras import how_to_install
+from cosim.contract.on_demand import on_demand
 from cosim.contract.plugins import installed
 
 try:
@@ -46,11 +46,6 @@ __all__ = [
     "ContinuumEnv", "ContinuumVectorEnv", "MultiEdge", "OffloadEnv", "scaled",
 ]  # fmt: skip
 
-_PLACES = {
-    "ContinuumEnv": "central", "OffloadEnv": "central", "ContinuumVectorEnv": "vector", "MultiEdge": "multi",
-    "scaled": "spaces",
-}  # fmt: skip
-
 gymnasium.register(
     "cosim/Continuum-v1", entry_point="cosim.envs.central:ContinuumEnv", order_enforce=True,
     vector_entry_point="cosim.envs.vector:ContinuumVectorEnv",
@@ -60,14 +55,15 @@ for _name, _place in installed("environments").items():
     gymnasium.register(f"cosim/{_name}", entry_point=_place, order_enforce=True)
 
 
+_found = on_demand(
+    __name__, central="ContinuumEnv OffloadEnv", vector="ContinuumVectorEnv", multi="MultiEdge", spaces="scaled"
+)
+
+
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
-    if name in _PLACES:
-        try:
-            return getattr(importlib.import_module(f"cosim.envs.{_PLACES[name]}"), name)
-        except ModuleNotFoundError as error:
-            if error.name != "pettingzoo":
-                raise
-            raise ModuleNotFoundError(
-                f"{name} needs pettingzoo: {how_to_install('learn')}", name="pettingzoo"
-            ) from None
-    raise AttributeError(f"module 'cosim.envs' has no attribute '{name}'")
+    try:
+        return _found(name)
+    except ModuleNotFoundError as error:
+        if error.name != "pettingzoo":
+            raise
+        raise ModuleNotFoundError(f"{name} needs pettingzoo: {how_to_install('learn')}", name="pettingzoo") from None

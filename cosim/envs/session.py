@@ -90,6 +90,8 @@ def asking(scenario: str | Path, decision: Decision, seed: int, overrides: Seque
         )  # fmt: skip
     target = f"cosim.envs.session:{'PerTask' if decision == 'task' else 'PerInterval'}"
     chosen = [*overrides, f"run.seed={seed}", f"adapters.{name}.{KEYS[name]}={target}"]
+    if name == "continuum" and decision == "interval" and "decide" not in named[name]:
+        chosen.append(f"adapters.{name}.decide={named[name].get('step') or f'{found.scenario.run.step} s'}")
     return compile_plan(load(Path(scenario), chosen))
 
 

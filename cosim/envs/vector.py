@@ -20,6 +20,7 @@ from cosim.contract.entities import Event
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.seeds import stream
 from cosim.engine.interval.layout import PAIR, WAITING, Floats, IntervalState
+from cosim.engine.interval.memory import address_of
 from cosim.engine.interval.simulator import Interval
 from cosim.envs.batch import END, LOOK, STEP, advance
 from cosim.envs.session import asking
@@ -180,7 +181,7 @@ class ContinuumVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
             ("hosts", self._hosts[k]), ("slots", self._slots[k]), ("pairs", self._pairs[k]), ("row", self._row[k]),
             ("given", given), ("queue", self._queue[k]),
         ):  # fmt: skip
-            rules[name] = array.ctypes.data
+            rules[name] = address_of(array)
         rules["given_count"], rules["queue_room"] = len(given), len(self._queue[k])
         rules["ended_room"] = 0  # ended tasks are not listed
         self._following[k], self._asked[k], self._over[k] = 0, 1, False
@@ -188,7 +189,7 @@ class ContinuumVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
     def _advance(self, what: NDArray[Any], actions: NDArray[np.int64]) -> None:
         seen = self._seen
         done = advance(
-            self._rules.ctypes.data, what.astype(np.int64), actions, self._events, self._following, self._fixed,
+            address_of(self._rules), what.astype(np.int64), actions, self._events, self._following, self._fixed,
             self._way, self._bits, self._counts, seen["hosts"], seen["tasks"], seen["reach"], seen["host_mask"],
             seen["task_mask"], self._power,
         )  # fmt: skip

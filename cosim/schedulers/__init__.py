@@ -56,8 +56,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cosim.schedulers.state import Policy
 
-from cosim.contract.errors import SetupError, told
-from cosim.contract.functions import function
+from cosim.contract.errors import SetupError, error_line
+from cosim.contract.functions import function, without_extension
 from cosim.contract.plugins import installed, load
 
 Choose = Callable[[Any, Any, Any], int]  # (Request, Reach, Hosts) -> host; see above
@@ -102,10 +102,13 @@ class ScheduledModel:
 
     decisions: frozenset[str]
     compiled: Mapping[str, str] = field(default_factory=dict)  # name -> one line
+    branches: bool = False  # whether policies can try candidates on it
+    limit: str = ""  # what holds for all policies that it takes
+    apart: str = ""  # why it asks no policy, where it asks for something else; `decisions` is empty then
 
 
 _MODELS: dict[str, ScheduledModel] = {
-    "continuum": ScheduledModel(frozenset(("task", "interval")), BUILTIN),  # interval: for policies that take no other
+    "continuum": ScheduledModel(frozenset(("task", "interval")), BUILTIN, branches=True),
     "interval": ScheduledModel(frozenset(("interval",)), {
         "shuffle": "new containers anywhere, others move anywhere with chance 1/2",
         "first-fit": "the first host with room",
@@ -113,7 +116,7 @@ _MODELS: dict[str, ScheduledModel] = {
         "least-loaded": "the host with the smallest share of its cores asked for",
         "random": "any host with room, all equally likely",
         "round-robin": "the hosts one after another",
-    }),
+    }, branches=True),
     "radio": ScheduledModel(frozenset(("response",)), {  # to the alarms of a detector
         "other-cell": "a device with an alarm leaves for another cell",
         "other-carrier": "a device with an alarm leaves for a cell on another carrier",
@@ -122,8 +125,6 @@ _MODELS: dict[str, ScheduledModel] = {
         "disconnect": "a device with an alarm leaves the air",
     }),
 }  # fmt: skip
-
-BRANCHING = ("interval",)  # the models that let policies try candidates on them
 
 # Policies that are made of files: name -> (where, decisions, key of the files, models that read them, one line).
 # The model's configuration has the files under the key, and the model reports measurements to the policy by
@@ -184,21 +185,26 @@ class Scheduler:
         try:
             found = self.make()
         except Exception as error:  # a class of the user's may fail in any way
-            raise SchedulerError(f"policy '{self.name}' cannot be made: {told(error)}") from error
+            raise SchedulerError(f"policy '{self.name}' cannot be made: {error_line(error)}") from error
         if not callable(found):
             raise SchedulerError(f"policy '{self.name}' cannot be called; its class needs a method __call__(state)")
         return found
 
-    def for_continuum(self) -> int | Choose:
-        """What `Engine` takes: a number, or a function, made anew for a policy. Raises `SchedulerError`."""
+    def for_continuum(self, interval: float = 1.0, *, waits: bool = False) -> int | Callable[..., Any]:
+        """What `Engine` takes: a number, or a function, made anew for a policy. Raises `SchedulerError`.
+
+        A policy that decides per interval gets the whole state, see `cosim.schedulers.models.PerState`; one that
+        decides per task as well does where it `waits` for the caller, who then lets it decide every `interval` s.
+        """
         self._of_no_files()
         if self.make is None:
             return self.number if self.function is None else self.function
-        from cosim.schedulers.models import PerTask
+        from cosim.schedulers.models import PerState, PerTask
 
-        if "task" not in self.decisions:
-            raise SchedulerError(f"policy '{self.name}' decides per interval; the caller has to step the engine")
-        return PerTask(self.policy("continuum"))
+        policy = self.policy("continuum")
+        if "interval" in self.decisions and (waits or "task" not in self.decisions):
+            return PerState(policy, interval, waits=waits)
+        return PerTask(policy)
 
     def _of_no_files(self) -> None:
         if self.files:
@@ -211,8 +217,13 @@ class Listing:
 
     name: str
     decisions: tuple[str, ...]
-    models: tuple[str, ...]  # that take it
+    answers: Mapping[str, str]  # model -> "yes", "yes: " with a limit, or "no: " with the reason
     summary: str
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that take it."""
+        return tuple(model for model, answer in self.answers.items() if answer.startswith("yes"))
 
 
 def installed_names() -> tuple[str, ...]:
@@ -254,47 +265,61 @@ def needs_branch(name: str) -> bool:
 
 
 def list_schedulers() -> list[Listing]:
-    """Every scheduler with the decisions that it takes and the models that take it."""
-    listed = [Listing(name, _taken(_models(name)), _models(name), text) for name, text in BUILTIN.items()]
-    for name, (_, decisions, text) in POLICIES.items():
-        listed.append(Listing(name, tuple(sorted(decisions)), _askers(name, decisions), text))
-    for name, (_, decisions, _, askers, text) in OF_FILES.items():
-        listed.append(Listing(name, tuple(sorted(decisions)), askers, text))
-    for model in known_models().values():
-        there = {one.name for one in listed}
-        listed += [
-            Listing(name, _taken(_models(name)), _models(name), text)
-            for name, text in model.compiled.items()
-            if name not in there
-        ]
-    for name in installed_names():
-        try:
-            found = scheduler(name)
-            made = found.function if found.make is None else found.make
-            text = (getattr(made, "__doc__", None) or "").strip()
-            askers = ("continuum",) if found.make is None else _askers(name, found.decisions)
-            decisions = found.decisions
-        except SchedulerError as error:
-            text, askers, decisions = str(error), (), frozenset()
-        listed.append(Listing(name, tuple(sorted(decisions)), askers, text.splitlines()[0] if text else ""))
+    """Every scheduler with the decisions that it takes and what each model answers to its name."""
+    models = known_models()
+    own = {name: text for one in reversed(list(models.values())) for name, text in one.compiled.items()}
+    names = (*BUILTIN, *POLICIES, *OF_FILES, *(name for one in models.values() for name in one.compiled))
+    listed = []
+    for name in dict.fromkeys((*names, *installed_names())):
+        decisions, text = frozenset[str](), POLICIES[name][2] if name in POLICIES else own.get(name, "")
+        takers, refusal, branches = tuple(models), "", False  # models that can take it, and why others cannot
+        if name in OF_FILES:
+            _, decisions, _, takers, text = OF_FILES[name]
+            refusal = f"only {', '.join(takers)} reads its files"
+        elif name in BUILTIN or (name in own and name not in POLICIES):
+            takers = into = tuple(model for model, one in models.items() if name in one.compiled)
+            refusal = "it is a part of another model"
+            asked = (frozenset(("task",)) if one == "continuum" else models[one].decisions for one in into)
+            decisions = frozenset[str]().union(*asked)
+        else:
+            try:
+                found = scheduler(name)
+                made = found.function if found.make is None else found.make
+                text = text or ((getattr(made, "__doc__", None) or "").strip() + "\n").splitlines()[0]
+                decisions, branches = found.decisions, needs_branch(name)
+                if found.make is None:
+                    takers, refusal = ("continuum",), "it is a function for the continuum alone"
+            except SchedulerError as error:
+                takers = ()
+                text = refusal = without_extension(target_of(name)) or str(error)
+        answers = {
+            model: _answer(name, one, model, decisions, "" if model in takers else refusal, branches)
+            for model, one in models.items()
+        }
+        listed.append(Listing(name, tuple(sorted(decisions)), answers, text))
     return listed
 
 
-def _models(name: str) -> tuple[str, ...]:
-    """The models that a scheduler is compiled into."""
-    return tuple(model for model, one in known_models().items() if name in one.compiled)
-
-
-def _taken(compiled_into: tuple[str, ...]) -> tuple[str, ...]:
-    """The decisions that a compiled scheduler takes in its models; in the continuum only tasks."""
-    found = (known_models()[one].decisions if one != "continuum" else {"task"} for one in compiled_into)
-    return tuple(sorted(frozenset[str]().union(*found)))
-
-
-def _askers(name: str, decisions: frozenset[str]) -> tuple[str, ...]:
-    return (
-        BRANCHING if needs_branch(name) else tuple(m for m, one in known_models().items() if one.decisions & decisions)
-    )
+def _answer(
+    name: str, model: ScheduledModel, called: str, decisions: frozenset[str], refusal: str, branches: bool
+) -> str:
+    """What a model answers to the name of a scheduler; `refusal`: why this model cannot take it, ""."""
+    if name in model.compiled:
+        return "yes"
+    if model.apart:
+        return f"no: {model.apart}"
+    if refusal:
+        return f"no: {refusal}"
+    if not decisions & model.decisions:
+        return f"no: it decides per {', '.join(sorted(decisions))}; asked per {', '.join(sorted(model.decisions))}"
+    if branches and not model.branches:
+        return "no: it tries candidates, and this model cannot branch"
+    limits = [model.limit] if model.limit else []
+    if called == "continuum" and "task" not in decisions:
+        limits.append("not with real tasks, whose moves and powers are not measured")
+    if name in OF_FILES:
+        limits.append("with policy files")
+    return f"yes: {'; '.join(limits)}" if limits else "yes"
 
 
 def scheduler(name: str) -> Scheduler:

@@ -96,8 +96,14 @@ class Checked(NamedTuple):
 
 def ordered(policy: Callable[..., Any], state: RadioState) -> Checked:
     """The policy's orders, checked. Raises `ValueError` for what cannot be, with the line that the policy begins at."""
-    told = policy(state)
-    orders = RadioOrders() if told is None else told if isinstance(told, RadioOrders) else RadioOrders(cell=told)
+    reported = policy(state)
+    orders = (
+        RadioOrders()
+        if reported is None
+        else reported
+        if isinstance(reported, RadioOrders)
+        else RadioOrders(cell=reported)
+    )
     n, m = len(state.devices), len(state.cells)
     cell = _numbers(policy, "cell", orders.cell, n, ANY)
     if cell.size and (cell != np.rint(cell)).any():

@@ -13,9 +13,9 @@ MOVE = 0.05  # by how much another host's score must exceed that of a task's own
 
 
 def decided(state: State) -> NDArray[np.bool_]:
-    """(T,) tasks that can be placed or moved."""
+    """(T,) tasks that can be placed or moved: a host for them is there."""
     found: NDArray[np.bool_] = (state.tasks["host"] < 0.0) | (state.tasks["movable"] != 0.0)
-    return found
+    return found & there(state).any(axis=1)
 
 
 def there(state: State) -> NDArray[np.bool_]:
@@ -61,7 +61,7 @@ def settle(state: State, scores: Floats, move: float = MOVE) -> Ints:
 
 def full(state: State, found: Ints) -> Ints:
     """(T,) the hosts under destinations `found`, -1 for a task that waits."""
-    return np.where(found >= 0, found, state.tasks["host"].astype(np.int64))
+    return np.where(found != KEEP, found, state.tasks["host"].astype(np.int64))
 
 
 def stay(state: State, bonus: float = 1e3) -> Floats:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.schedulers import scheduler
+from cosim.contract.functions import missing_extension
+from cosim.schedulers import scheduler, target_of
 from cosim.schedulers.objective import WEIGHT, Scale, costs, powers
 from cosim.schedulers.placing import decided, full, packed, settle, spread, stay, there
 from cosim.schedulers.policies import edf
-from cosim.schedulers.state import KEEP, Floats, State, decides
+from cosim.schedulers.state import KEEP, LOCAL, Floats, State, decides
 
 Ints = NDArray[np.int64]
 _JOINED = 24  # improvements that are tried together
@@ -19,12 +20,12 @@ _JOINED = 24  # improvements that are tried together
 class Search:
     """Placements and migrations by local search over the exact model, for the cost of `catalogue.objective`.
 
-    Begins with the best of a few simple decisions and of those of the policy `warm`. In each round every change of
-    one task (hosts that are alike stand for each other), swaps and hosts to be emptied are tried with `branch`;
-    then the best changes together, as many as still help. It ends when a round finds nothing, or after `budget`
-    candidates. With a `horizon` above 1 the built-in policy `then` decides in the intervals after the first, and
-    containers that come in them are drawn by `futures` seeds of the policy's own: the search does not know the
-    future.
+    Begins with the best of a few simple decisions and of those of the policy `warm`, unless that belongs to an
+    extension that is not there. In each round every change of one task (hosts that are alike stand for each other),
+    swaps and hosts to be emptied are tried with `branch`; then the best changes together, as many as still help. It
+    ends when a round finds nothing, or after `budget` candidates or `State.most`. With a `horizon` above 1 the built-in
+    policy `then` decides in the intervals after the first, and containers that come in them are drawn by `futures`
+    seeds of the policy's own: the search does not know the future.
     """
 
     branches = True  # tries candidates on the model
@@ -34,17 +35,19 @@ class Search:
         futures: int = 1, warm: str | None = "dqn",
     ) -> None:  # fmt: skip
         self.budget, self.horizon, self.weight, self.then, self.futures = budget, horizon, weight, then, futures
-        self.warm = None if warm is None else scheduler(warm).policy("interval")
+        self.warm = None
+        if warm is not None and not missing_extension(target_of(warm)):
+            self.warm = scheduler(warm).policy("interval")
         self._scale = Scale()
 
     def __call__(self, state: State) -> Ints:
         """(T,) the best destinations found."""
         if state.branch is None:
-            raise ValueError("search needs a model that can branch; the interval model can")
+            raise ValueError("search needs a model that can branch: continuum or interval")
         self._scale.see(state)
         if not len(state.tasks):
             return np.empty(0, np.int64)
-        self._left = self.budget
+        self._left, self._first = min(self.budget, state.most or self.budget), 0
         chance = np.random.Generator(np.random.PCG64(int(2**53 * float(state.tasks["chance"][0]))))
         self._seeds = chance.integers(0, 2**63, self.futures).tolist()
         best, cost = self._least(state, self._starts(state))
@@ -59,7 +62,7 @@ class Search:
             joined = _joined(best, near[order[: _JOINED * 4]][values[order[: _JOINED * 4]] < cost])
             found, value = self._least(state, joined)
             best, cost = (found, value) if value < values[order[0]] else (near[order[0]], float(values[order[0]]))
-        return _said(state, best)
+        return np.where(best == state.tasks["host"], KEEP, best)
 
     def _starts(self, state: State) -> Ints:
         """(n, T) hosts to begin with."""
@@ -75,7 +78,12 @@ class Search:
         tasks, columns = np.nonzero(near & (kinds[None, :] != best[:, None]))
         singles = np.repeat(best[None, :], len(tasks), axis=0)
         singles[np.arange(len(tasks)), tasks] = kinds[columns]
-        rows = [singles]
+        own = np.flatnonzero((state.tasks["host"] == KEEP) & (state.tasks["own_speed"] > 0.0) & (best != LOCAL))
+        alone = np.repeat(best[None, :], len(own), axis=0)
+        alone[np.arange(len(own)), own] = LOCAL
+        rows = [alone, singles]
+        if state.most is not None:  # what waits comes first, in the rows as in the budget
+            self._first = len(own) + int((state.tasks["host"][tasks] == KEEP).sum())
         used = np.unique(best[best >= 0])
         first, second = np.meshgrid(used, kinds, indexing="ij")
         pairs = np.stack([first.ravel(), second.ravel()], axis=1)
@@ -92,8 +100,11 @@ class Search:
             swapped[np.arange(len(a)), a], swapped[np.arange(len(a)), b] = best[b], best[a]
             rows.append(swapped)
         found = np.concatenate(rows)
-        if len(found) > max(self._left, 0):
-            found = found[np.sort(chance.choice(len(found), max(self._left, 0), replace=False))]
+        left = max(self._left, 0)
+        kept = min(self._first, left)
+        if len(found) > left:
+            rest = kept + np.sort(chance.choice(len(found) - kept, left - kept, replace=False))
+            found = found[np.concatenate([np.arange(kept), rest])]
         return found
 
     def _least(self, state: State, rows: Ints) -> tuple[Ints, float]:
@@ -116,10 +127,6 @@ class Search:
         ]
         mean: Floats = np.mean(found, axis=0)
         return mean
-
-
-def _said(state: State, hosts: Ints) -> Ints:
-    return np.where(hosts == state.tasks["host"], KEEP, hosts)
 
 
 def _joined(best: Ints, better: Ints) -> Ints:
@@ -147,10 +154,16 @@ def _alike(state: State, best: Ints) -> Ints:
     was = np.bincount(state.tasks["host"][state.tasks["host"] >= 0].astype(np.int64), minlength=len(hosts))
     empty = (count == 0) & (was == 0) & (hosts["up"] != 0.0)
     idle, most = powers(state)
-    names = np.stack([hosts["speed"], hosts["memory"], idle, most, state.reach.mean(axis=0), hosts["power"] == 0.0], 1)
+    names = np.stack([hosts["speed"], hosts["memory"], idle, most, _same(state.reach), hosts["power"] == 0.0], 1)
     _, first = np.unique(names[empty], axis=0, return_index=True)
     busy = np.flatnonzero(((count > 0) | (was > 0)) & (hosts["up"] != 0.0))
     return np.sort(np.concatenate([busy, np.flatnonzero(empty)[first]]))
+
+
+def _same(reach: Floats) -> NDArray[np.int64]:
+    """(H,) a number for each host, the same for those that are equally far from every task."""
+    found: NDArray[np.int64] = np.unique(np.unique(reach, axis=0), axis=1, return_inverse=True)[1].reshape(-1)
+    return found
 
 
 def _efficiency(state: State) -> Floats:

@@ -82,6 +82,33 @@ TASK = table(
 )
 
 
+class Branching(Protocol):
+    """What becomes of a model's present under each of K candidates: how a policy tries decisions before it takes one.
+
+    A candidate is an answer (T,) of a policy: a host for each task, KEEP, or LOCAL where there are devices. All begin
+    at the present, which does not change, and run `horizon` intervals further. The figures are records (K,) with at
+    least the columns of `BRANCHED`. What is to come is not known to them. `interval`: containers come between two
+    intervals only; after the first one the built-in policy `then` decides, about containers that are drawn by `seed`,
+    and `each` keeps the intervals apart (K, horizon), see `cosim.engine.interval.Interval.branch`. `continuum`: nothing
+    comes, links and radio stay as they are, and the horizon is longer where tasks are, see `cosim.schedulers.models`.
+    """
+
+    def __call__(
+        self, candidates: ArrayLike, horizon: int = 1, *, then: str | None = None, seed: int | None = None,
+        each: bool = False,
+    ) -> Records:  # fmt: skip
+        """The figures of candidates (K, T). Raises `ValueError` for hosts that there are not, and what it cannot."""
+
+
+BRANCHED = table(
+    "energy",  # J of the hosts within the horizon
+    "present",  # s that tasks are in the system within it, in all
+    "ahead",  # J that its tasks will take after it
+    "left",  # s that they will still be there
+    "waiting",  # tasks that wait for a host at its end, whose time and work are in none of the others
+)
+
+
 class State(NamedTuple):
     """What a policy sees: copies, nothing that the model reads."""
 
@@ -90,7 +117,8 @@ class State(NamedTuple):
     hosts: Records  # (H,) HOST
     tasks: Records  # (T,) TASK
     reach: Floats  # (T, H) s that a reference transfer (100 kB) takes from the task's data to the host, inf: no way
-    branch: Callable[..., Records] | None = None  # see `cosim.engine.interval.Interval.branch`; None: it cannot
+    branch: Branching | None = None  # None: it cannot
+    most: int | None = None  # candidates that it can try in some 30 ms on one core, by its size; None: thousands
 
     def seconds(self) -> Floats:
         """(T, H) s that each task would take on each host as things are: transfer, then an equal part of the cores.

@@ -7,8 +7,8 @@
 See `docs/dataset.md` for details.
 """
 
-from cosim.learn.dataset.build import Made, build
+from cosim.learn.dataset.build import BuiltDataset, build
 from cosim.learn.dataset.presets import PRESETS, preset
 from cosim.learn.dataset.recipe import Recipe
 
-__all__ = ["PRESETS", "Made", "Recipe", "build", "preset"]
+__all__ = ["PRESETS", "BuiltDataset", "Recipe", "build", "preset"]

@@ -7,23 +7,22 @@ build that was cut off goes on where it was.
 from __future__ import annotations
 
 import io
-import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from cosim import version
+from cosim.contract import seals
 from cosim.contract.children import pool
 from cosim.contract.errors import SetupError
 from cosim.contract.hints import did_you_mean
 from cosim.learn.dataset.card import croissant
-from cosim.learn.dataset.leakage import INDEX, Leak, check
+from cosim.learn.dataset.leakage import INDEX, Leak, check, made
 from cosim.learn.dataset.recipe import SPLITS, Recipe, assign
 from cosim.learn.dataset.scene import RecordedScene, check_columns, count, files_of, schema, table
 from cosim.learn.dataset.tables import parts, remarks
@@ -36,7 +35,7 @@ _FORMAT: Mapping[str, Any] = {"compression": "zstd", "version": "2.6"}
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class BuiltDataset:
     """A data set: rows and positive rows by split, and what its leakage test found."""
 
     folder: Path
@@ -59,7 +58,7 @@ def build(
     creator: str = "",
     published: str = "",
     progress: Callable[[int, int], None] | None = None,
-) -> Made:
+) -> BuiltDataset:
     """Make the data set of `runs` in the folder `out`: run and sweep folders, or tables for a recipe without signals.
 
     `executor` is "local", "ray" or "ray:ADDRESS". Raises `SetupError` when the folder holds a data set of
@@ -96,19 +95,24 @@ def build(
     rows = {one: sum(n for s, (n, _) in counted.items() if where[s] == one) for one in SPLITS}
     positive = {one: sum(p for s, (_, p) in counted.items() if where[s] == one) for one in SPLITS}
     leak = check(out, recipe)
-    digests = {str(file.relative_to(out)): sha256(file.read_bytes()).hexdigest() for file in sorted(files.values())}
+    kept = seals.digests(out, [str(file.relative_to(out)) for file in sorted(files.values())])
+    digests = {name: str(entry["sha256"]) for name, entry in kept.items()}
     manifests = [RunFolder.open(Path(scene.folder)).manifest for scene in scenes if scene.part is None]
     title = name or (str(manifests[0]["scenario"]) if manifests else Path(scenes[0].folder).name.partition(".")[0])
     seeds = sorted({int(manifest["seed"]) for manifest in manifests})
     sources = sorted({Path(scene.folder).name for scene in scenes if scene.part is not None})
     card = croissant(
-        out, title, recipe, digests, licence, seeds, sources, leak.as_dict(), recorded, creator, published
+        out, title, recipe, digests=digests, licence=licence, seeds=seeds, sources=sources, leak=leak.as_dict(),
+        recorded=recorded, creator=creator, published=published,
     )  # fmt: skip
     write_json(out / "croissant.json", card)
-    found = {"rows": rows, "positive": positive, "leakage": leak.as_dict(), "files": digests}
-    write_json(out / INDEX, {**index, **found})
+    kept |= seals.digests(out, ["croissant.json"])
+    found = {"rows": rows, "positive": positive, "leakage": leak.as_dict(), "digests": kept}
+    write_json(out / INDEX, seals.sealed({**index, **found}))
     scenes_in = {one: sum(place == one for place in where.values()) for one in SPLITS}
-    return Made(out, rows, positive, scenes_in, leak, (*_lost(scenes, recipe), *_useless(rows, positive, recipe)))
+    return BuiltDataset(
+        out, rows, positive, scenes_in, leak, (*_lost(scenes, recipe), *_useless(rows, positive, recipe))
+    )
 
 
 def _lost(scenes: list[RecordedScene], recipe: Recipe) -> Iterator[str]:
@@ -156,7 +160,9 @@ def scenes_of(runs: Iterable[str | Path], recipe: Recipe) -> list[RecordedScene]
         parameters |= parameters_of(run)
     found: dict[str, RecordedScene] = {}
     for path in run_folders_of(paths):
-        manifest = RunFolder.open(path).manifest
+        folder = RunFolder.open(path)
+        folder.verify()
+        manifest = folder.manifest
         if manifest["status"] != "complete":
             raise SetupError(f"the run {path} is {manifest['status']}; a data set is made of complete runs")
         scene = str(manifest["plan_hash"])[:16]
@@ -179,14 +185,16 @@ def _take(out: Path, index: Mapping[str, Any]) -> None:
     """Make the folder, or go on in one that was begun with the same recipe and scenes."""
     file = out / INDEX
     if file.is_file():
-        before = json.loads(file.read_text(encoding="utf-8"))
+        before = seals.unsealed(file, must="digests")
         if {key: before.get(key) for key in index} != dict(index):
             raise SetupError(f"{out} holds a data set of other runs or another recipe; name another folder with --out")
+        if "digests" in before:
+            made(out, whole=False)
     elif out.is_dir() and any(out.iterdir()):
         raise SetupError(f"{out} is not empty and holds no data set; name another folder with --out")
     for split in SPLITS:
         (out / split).mkdir(parents=True, exist_ok=True)
-    write_json(file, dict(index))
+    write_json(file, seals.sealed(index))
 
 
 Job = tuple[RecordedScene, Recipe, str]

@@ -67,6 +67,7 @@ def croissant(
     folder: Path,
     name: str,
     recipe: Recipe,
+    *,
     digests: Mapping[str, str],
     licence: str,
     seeds: Sequence[int],
@@ -168,8 +169,8 @@ def _meaning(name: str, recipe: Recipe, recorded: Mapping[str, pa.Schema]) -> st
         for column in recorded[signal]:
             plain = f"{signal}_{column.name}"
             if rest in (plain, *(plain + end for end in _HOW)):
-                told = {key.decode(): text.decode() for key, text in (column.metadata or {}).items()}
-                unit = f" ({told['unit']})" if told.get("unit", "") not in ("", "1") else ""
-                what = f"{words} {signal}.{column.name}: {told.get('meaning', '')}{unit}".strip()
+                predicted = {key.decode(): text.decode() for key, text in (column.metadata or {}).items()}
+                unit = f" ({predicted['unit']})" if predicted.get("unit", "") not in ("", "1") else ""
+                what = f"{words} {signal}.{column.name}: {predicted.get('meaning', '')}{unit}".strip()
                 return f"{what}; truth, for judging and no feature" if truth else what
     return name

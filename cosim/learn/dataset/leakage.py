@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from cosim.contract import seals
 from cosim.contract.errors import SetupError
 from cosim.learn.dataset.recipe import SPLITS, Recipe
 
@@ -41,22 +41,36 @@ class Leak:
         return asdict(self)
 
 
-def made(folder: str | Path) -> Path:
-    """The folder of a data set. Raises `SetupError` for what is none."""
+def made(folder: str | Path, *, whole: bool = True) -> Path:
+    """The folder of a data set; if it is not to be `whole`, files may be missing.
+
+    Raises `SetupError` for what is none, `DamagedError` where a file is not what was written.
+    """
     folder = Path(folder)
     if not any((folder / split).is_dir() for split in SPLITS):
         raise SetupError(f"{folder} is no data set; make one out of runs or tables with 'cosim dataset'")
+    kept = _index(folder).get("digests")
+    if kept is not None:
+        present = [path for split in SPLITS for path in (folder / split).glob("*") if path.is_file()]
+        present += [folder / name for name in kept if name == "croissant.json" and (folder / name).is_file()]
+        names = [str(path.relative_to(folder)) for path in present]
+        kept = kept if whole else {name: kept[name] for name in names if name in kept}
+        seals.refuse(folder, seals.differences(folder, kept, names, more="does not belong to the data set"))
     return folder
+
+
+def _index(folder: Path) -> dict[str, Any]:
+    try:
+        return seals.unsealed(folder / INDEX, must="digests")
+    except FileNotFoundError:
+        raise SetupError(f"{folder / INDEX} is missing or damaged; {_ANEW}") from None
 
 
 def index_of(folder: Path, key: str) -> dict[str, Any]:
     """The mapping `recipe` or `scenes` of `dataset.json`. Raises `SetupError` when it is not what was written."""
-    try:
-        found = json.loads((folder / INDEX).read_text(encoding="utf-8"))[key]
-        if isinstance(found, dict):
-            return found
-    except (OSError, ValueError, LookupError, TypeError):
-        pass
+    found = _index(folder).get(key)
+    if isinstance(found, dict):
+        return found
     raise SetupError(f"{folder / INDEX} is missing or damaged; {_ANEW}")
 
 
@@ -76,7 +90,7 @@ def read(folder: Path, split: str, columns: list[str] | None = None, *, most: in
         if lacking := [name for name in ("scene", "node", "time", "label") if name not in found.schema.names]:
             raise SetupError(f"the files in {folder / split} have no column '{lacking[0]}'; {_ANEW}")
         table = found.to_table(columns=columns)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         raise SetupError(f"{folder / split} cannot be read: {str(error).splitlines()[0][:300]}; {_ANEW}") from error
     return table if most is None else table.slice(0, most)
 

@@ -83,10 +83,10 @@ class Recipe:
             raise SetupError(f"--signals: {', '.join(self.signals)} names a signal twice")
         if self.signals and "@" in self.signals[0]:
             raise SetupError(f"--signals: '{self.signals[0]}' gives the rows, and so belongs to no other signal's")
-        told = [name for name in self.names if name in _HIDDEN]
-        if told:
+        predicted = [name for name in self.names if name in _HIDDEN]
+        if predicted:
             raise SetupError(
-                f"--signals: '{told[0]}' is the truth, which nothing real can log: a model would read the answer; "
+                f"--signals: '{predicted[0]}' is the truth, which nothing real can log: a model would read the answer; "
                 "its columns belong into --label, --keep and --cause"
             )
         unknown = sorted({self.plain(column.partition(".")[0]) for column in self.columns} - set(self.names))

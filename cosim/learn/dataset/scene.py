@@ -79,7 +79,7 @@ def table(scene: RecordedScene, recipe: Recipe) -> pa.Table:
         else:
             keys = (node, time) if same else _keys(rows)
             at = _match(node[order], time[order] + recipe.ahead, *keys, recipe.within, exact=not recipe.ahead)
-        truth[column] = _told(rows, name, at)
+        truth[column] = _truth_column(rows, name, at)
     there = np.ones(len(order), bool)  # rows about which the truth is known
     for values in truth.values():
         if values.dtype.kind == "f":
@@ -224,7 +224,7 @@ def _values(rows: pa.Table, name: str, at: NDArray[np.int64]) -> NDArray[np.floa
     return np.asarray(np.where(np.isfinite(found), found, np.nan))
 
 
-def _told(rows: pa.Table, name: str, at: NDArray[np.int64]) -> NDArray[Any]:
+def _truth_column(rows: pa.Table, name: str, at: NDArray[np.int64]) -> NDArray[Any]:
     """The values of a column at the rows `at` (n,): numbers with NaN, or words with "", where there is none."""
     if is_number(rows.schema.field(name).type):
         return _values(rows, name, at)

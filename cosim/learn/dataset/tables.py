@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from cosim.contract import units
 from cosim.contract.errors import SetupError
-from cosim.sources.tables.table import NOTHING, numbers, read, stamps
+from cosim.contract.reading.columns import NOTHING, numbers, stamps
+from cosim.sources.tables.table import read
 
 _MARK = re.compile(r"%$|/.*$")
 _FEW = 20  # rows from which on a column that only grows is no chance

@@ -10,6 +10,6 @@ Training needs scikit-learn (extra `learn`); a saved detector does not.
 
 from cosim.learn.detect.detector import Detector
 from cosim.learn.detect.judge import ColumnContrast, Verdict, by_group, contrasts, judge
-from cosim.learn.detect.train import METHODS, train
+from cosim.learn.detect.train import METHODS, quieted, train
 
-__all__ = ["METHODS", "ColumnContrast", "Detector", "Verdict", "by_group", "contrasts", "judge", "train"]
+__all__ = ["METHODS", "ColumnContrast", "Detector", "Verdict", "by_group", "contrasts", "judge", "quieted", "train"]

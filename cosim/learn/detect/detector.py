@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from cosim.compiled.compiling import entry
 from cosim.contract.errors import SetupError
 from cosim.contract.jammer import CAUSES
+from cosim.contract.seals import DamagedError, check_zip, seal_zip
 from cosim.learn.detect.network import ask, lags_of
 
 Floats = NDArray[np.float64]
-FORMAT = 1
+FORMAT = 2
+_UNSEALED = 1  # the same without a digest, of earlier versions
 _ARRAYS = {
     "thresholds": ("weight", "column", "limit"),
     "linear": ("weight", "bias", "mean", "scale"),
@@ -154,16 +156,20 @@ class Detector:
         with path.open("wb") as file:
             save: Any = np.savez_compressed  # its stub takes the arrays for options
             save(file, head=np.array(json.dumps(head)), fill=self.fill, **self.arrays)
+        seal_zip(path)
         return path
 
     @staticmethod
     def load(path: str | Path) -> Detector:
-        """Read what `save` wrote. Raises `SetupError` for anything else."""
+        """Read what `save` wrote. Raises `SetupError` for anything else, `DamagedError` where it has changed."""
         try:
-            with np.load(Path(path), allow_pickle=False) as file:
+            whole = zipfile.is_zipfile(path) and check_zip(Path(path))
+            with Path(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 head = json.loads(str(file["head"]))
-                if head.get("format") != FORMAT:
+                if head.get("format") not in (FORMAT, _UNSEALED):
                     raise SetupError(f"{path} has the format {head.get('format')}; this version reads {FORMAT}")
+                if not whole and head["format"] != _UNSEALED:
+                    raise DamagedError(f"{path} is not as it was written: its digest is gone")
                 detector = Detector(
                     str(head["method"]), str(head["form"]), tuple(map(str, head["features"])), float(head["window"]),
                     float(head["limit"]), file["fill"], _arrays(file, head),

@@ -125,15 +125,15 @@ class _Judged:
         if self._cause is not None:
             true = self._cause[some]
             bad = kept & ((true != CAUSES[0]) | (score > limit))
-            told = np.array(self._detector.causes)[self._detector.cause(self._rows[some][bad])]
-            found = replace(found, causes=_confusion(true[bad], told))
+            predicted = np.array(self._detector.causes)[self._detector.cause(self._rows[some][bad])]
+            found = replace(found, causes=_confusion(true[bad], predicted))
         return found
 
 
-def _confusion(true: NDArray[Any], told: NDArray[Any]) -> dict[str, dict[str, int]]:
-    known = [name for name in CAUSES if (told == name).any() or (true == name).any()]
+def _confusion(true: NDArray[Any], predicted: NDArray[Any]) -> dict[str, dict[str, int]]:
+    known = [name for name in CAUSES if (predicted == name).any() or (true == name).any()]
     return {
-        name: {other: int(((true == name) & (told == other)).sum()) for other in known if other != CAUSES[0]}
+        name: {other: int(((true == name) & (predicted == other)).sum()) for other in known if other != CAUSES[0]}
         for name in known
     }
 

@@ -99,8 +99,8 @@ def learn(x: Floats, y: NDArray[np.bool_], names: Sequence[str], seed: int) -> d
                 order = torch.randperm(len(x))
                 for at in range(0, len(x), _BATCH):
                     batch = order[at : at + _BATCH]
-                    told = forward(layers, given[batch])
-                    loss = nn.functional.binary_cross_entropy_with_logits(told, wanted[batch], pos_weight=weight)
+                    predicted = forward(layers, given[batch])
+                    loss = nn.functional.binary_cross_entropy_with_logits(predicted, wanted[batch], pos_weight=weight)
                     optimiser.zero_grad()
                     loss.backward()
                     optimiser.step()

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from cosim.contract.errors import SetupError, require
 from cosim.contract.jammer import CAUSES
 from cosim.learn.dataset.leakage import auc, feature_names, index_of, made, matrix, people, read
+from cosim.learn.dataset.recipe import SPLITS
 from cosim.learn.dataset.windows import KINDS
-from cosim.learn.detect.detector import Detector, with_ratios
+from cosim.learn.detect.detector import Detector, columns_of, with_ratios
 from cosim.learn.detect.network import LAGS, lagged, lagged_names, learn
 
 Method = Literal["thresholds", "logistic", "cnn", "forest", "boosting"]
@@ -194,6 +195,26 @@ def calibrated(
         found = _best(score, labels, found)
     facts = {**detector.facts, "false_alarms": false_alarms, "calibrated_on": len(negative)}
     return replace(detector, limit=found, facts=facts)
+
+
+def quieted(detector: Detector, folder: str | Path, false_alarms: float = 0.001) -> Detector:
+    """`detector` with a limit that at most a share `false_alarms` of a network's own rows without the label exceeds.
+
+    `folder` is a data set of that network, all splits of which count; a quiet period of it has no rows with the label.
+    The limit is never below the one of the training, which scenes with jammers have set. Raises `SetupError` for
+    a data set without such rows, and for one of other columns.
+    """
+    folder, found = made(folder), []
+    for split in SPLITS:
+        table = read(folder, split)
+        if len(table):
+            rows = matrix(table)[:, columns_of(detector, feature_names(table))]
+            found.append((lagged(rows, people(table), detector.lags) if detector.lags > 1 else rows)[~_labels(table)])
+    quiet = np.concatenate([np.empty((0, len(detector.features))), *found])
+    if not len(quiet):
+        raise SetupError(f"{folder} has no rows without the label; calibrate on a period without a jammer")
+    there = calibrated(detector, quiet, np.zeros(len(quiet), bool), false_alarms)
+    return replace(there, limit=max(there.limit, detector.limit))
 
 
 def _best(score: Floats, labels: Labels, least: float) -> float:

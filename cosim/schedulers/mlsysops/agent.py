@@ -331,6 +331,28 @@ class ClusterAgent:
                 nodes.append(str(target))
             self.applied[f"fluidity {word}"] += 1
 
+    def order(self, word: str, component: str, hosts: Sequence[str], count: int = 0) -> None:
+        """`deploy` a component at `hosts`, `remove` it from them, or `scale` it to `count` of them.
+
+        What cannot be done is refused as in a plan. A policy that plans later may undo it.
+        """
+        found = (
+            placed
+            for placed in self._applications.values()
+            if component in map(component_name, placed.document["spec"]["components"])
+        )
+        if (placed := next(found, None)) is None:
+            self._refuse(f"component '{component}', which no application has")
+            return
+        nodes = placed.nodes.setdefault(component, [])
+        if word == "scale":
+            wanted = sorted(hosts, key=lambda host: host not in nodes)[:count]
+            for host in [host for host in hosts if host in nodes and host not in wanted]:
+                self._place(nodes, component, {"action": "remove", "host": host})
+            hosts, word = [host for host in wanted if host not in nodes], "deploy"
+        for host in hosts:
+            self._place(nodes, component, {"action": word, "host": host})
+
     def _can_hold(self, node: str) -> bool:
         return node in self._slots and self._scene.nodes[self._slots[node]].cores > 0
 
@@ -350,8 +372,8 @@ class ClusterAgent:
                 asked = "max" if command.get("command") == "reset" else command.get("frequency")
                 number = _point(asked, clocks)
                 if number is None:
-                    told = ", ".join(f"{clock / 1e6:g} MHz" for clock in clocks)
-                    self._refuse(f"frequency {asked!r} of '{name}', which has {told}, min and max")
+                    reported = ", ".join(f"{clock / 1e6:g} MHz" for clock in clocks)
+                    self._refuse(f"frequency {asked!r} of '{name}', which has {reported}, min and max")
                     continue
                 set_point(name, number)
                 self._frequency[name] = clocks[number]

@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from cosim.contract.errors import told
+from cosim.contract.errors import error_line
 from cosim.schedulers.mlsysops.stand_ins import Measured, PolicyClock, modules
 
 log = logging.getLogger("cosim.mlsysops")
@@ -62,7 +62,7 @@ class Plugin:
         except SyntaxError as error:
             raise PluginError(f"{path}:{error.lineno}: {error.msg}") from error
         except (Exception, SystemExit) as error:  # a file of the user's may fail in any way
-            raise PluginError(f"'{path}' cannot be loaded: {told(error)}") from error
+            raise PluginError(f"'{path}' cannot be loaded: {error_line(error)}") from error
         linecache.checkcache(str(path))
         self._signatures()
         self.context: dict[str, Any] = self._checked(self._called("initialize"), "initialize")
