@@ -13,15 +13,17 @@ from cosim.adapters.network.check import problems
 from cosim.adapters.network.config import NetworkConfig
 from cosim.adapters.network.lateness import LATE, Lateness, moments
 from cosim.adapters.network.probing import Probing
-from cosim.adapters.network.routes import Routes
+from cosim.adapters.network.routes import NodeRoutes
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import RunError, SetupError, refuse
 from cosim.contract.frame import Array, Frame
+from cosim.contract.medium import UPLINK, WIFI
 from cosim.testbed.emulation.client import Client
-from cosim.testbed.emulation.message import EmulationReport, LinkKey
+from cosim.testbed.emulation.message import EmulationReport
+from cosim.testbed.emulation.orders import LinkKey
 from cosim.testbed.emulation.protocol import PairCount
-from cosim.testbed.launch.programs import HOST, UP, host_end, programs
-from cosim.testbed.launch.states import WIFI, States
+from cosim.testbed.launch.programs import HOST, host_end, programs
+from cosim.testbed.launch.states import States
 
 log = logging.getLogger(__name__)
 
@@ -46,13 +48,16 @@ class NetworkAdapter:
         self._lateness = Lateness()
         self._probing: Probing | None = None
         if config.probe is not None:
-            self._probing = Probing(config.probe, context.scene, (WIFI,) if config.backend == "ns3" else ())
+            apart = {medium.interface for medium in context.scene.media if not medium.compared}
+            self._probing = Probing(
+                config.probe, context.scene, apart | ({WIFI.interface} if config.backend == "ns3" else set())
+            )
         if not context.scene.real:
             return
         nodes = programs(context.scene)
         self._slots = {node.node: node.slot for node in nodes}
         self._names = {node.slot: node.node for node in nodes}
-        self._states, self._routes = States(context.scene, nodes, config.jitter), Routes(nodes)
+        self._states, self._routes = States(context.scene, nodes, config.jitter), NodeRoutes(nodes)
         commands = config.commands or context.service("network")
         reports = config.reports or context.service("reports")
         if not commands or not reports:
@@ -78,11 +83,11 @@ class NetworkAdapter:
         if self._client is None:
             return self._frames(time)
         self._states.happen(inputs.events)
-        changed = self._states.changed(inputs.all("peer_link"), inputs.all("link"), inputs.all("mobility"))
+        changed = self._states.changed(inputs.frames)
         self._client.links(changed)
         self._updates += len(changed)
         if changed:
-            self._client.routes(self._routes.changed(self._states.told))
+            self._client.routes(self._routes.changed(self._states.reported))
         places: dict[str, tuple[float, float, float]] = {}
         for frame in inputs.all("mobility"):
             columns = [frame[axis].tolist() for axis in "xyz"]
@@ -147,15 +152,20 @@ class NetworkAdapter:
             self._report, self._heard = report, now
         self._gap = max(self._gap, now - self._heard)
         if now - self._heard > self._config.silence:
-            raise RunError(f"the network service has said nothing for {self._config.silence:g} s")
+            raise RunError(
+                f"the network service has said nothing for {self._config.silence:g} s; "
+                "'adapters.network.silence' allows more"
+            )
 
     def _frames(self, time: float) -> Sequence[Frame]:
         traffic = self._traffic(time)
         frames = [traffic, self._emulation(time)]
         if self._probing is None:
             return frames
-        told = self._states.told if self._client else {}
-        between = {key: state for key, state in told.items() if key[2] != UP}  # uplinks lead to no node
+        reported = self._states.reported if self._client else {}
+        between = {
+            key: state for key, state in reported.items() if key[2] != UPLINK.interface
+        }  # uplinks lead to no node
         return [*frames, self._probing.step(time, between, self._client)]
 
     def _emulation(self, time: float) -> Frame:
@@ -173,12 +183,12 @@ class NetworkAdapter:
         counts = self._client.counts()
         return {
             name: {
-                "rate": uplink.rate,
-                "rate_back": uplink.back,
-                "delay": uplink.delay,
-                "loss": uplink.loss,
-                "sent": counts.get((name, HOST, UP), _NOTHING).bytes,
-                "received": counts.get((HOST, name, UP), _NOTHING).bytes,
+                "rate": uplink.state.rate,
+                "rate_back": uplink.back.rate,
+                "delay": uplink.state.delay,
+                "loss": uplink.state.loss,
+                "sent": counts.get((name, HOST, UPLINK.interface), _NOTHING).bytes,
+                "received": counts.get((HOST, name, UPLINK.interface), _NOTHING).bytes,
             }
             for name, uplink in self._uplinks.items()
         }

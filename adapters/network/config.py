@@ -33,13 +33,13 @@ class ProbeConfig(BaseModel):
 class NetworkConfig(AdapterConfig):
     """How links are imposed. While all nodes are simulated (`run.nodes: process`) the adapter does nothing."""
 
-    backend: Literal["linkd", "linkd-python", "ns3", "tc", "auto"] = Field(
+    backend: Literal["linkd", "ns3", "tc", "auto"] = Field(
         "linkd",
-        description="who imposes the links: linkd, compiled where there is a compiler, or in Python; ns3, whose own "
+        description="who imposes the links: linkd, which outside containers a C compiler builds; ns3, whose own "
         "Wi-Fi decides by positions; tc, the kernel's traffic control, or linkd where the kernel has no netem; auto: "
         "tc where it can, else linkd",
     )
-    radio: dict[str, int | float | str] = Field(
+    radio: Annotated[dict[str, int | float | str], Trusted("is for programs")] = Field(
         {}, description="parameters of ns3 by its own names, for example fading: 1.5; default: as the nodes' wifi says"
     )
     commands: Annotated[str | None, Trusted("connects to a program elsewhere")] = Field(

@@ -12,13 +12,13 @@ from cosim.testbed.emulation.state import Health
 
 LATE = 0.02  # s; a second with later packets did not have the links that were asked for
 _SHOWN = 200  # late seconds that are named
-_TOLD = 8  # of them in a line
+_NAMED = 8  # of them in a line
 _REMEMBERED = 256  # steps whose wall-clock time is known
 
 
 def moments(times: Sequence[float]) -> str:
     """The first of some moments (simulated s), in words."""
-    return ", ".join(f"{time:g}" for time in times[:_TOLD]) + (", ... s" if len(times) > _TOLD else " s")
+    return ", ".join(f"{time:g}" for time in times[:_NAMED]) + (", ... s" if len(times) > _NAMED else " s")
 
 
 class Lateness:

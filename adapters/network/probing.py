@@ -15,19 +15,20 @@ from cosim.adapters.network.config import ProbeConfig, Threshold
 from cosim.contract.entities import Scene
 from cosim.contract.errors import RunError
 from cosim.contract.frame import Array, Frame
+from cosim.contract.link import LinkState
 from cosim.contract.signals import LINK_INTERFACES
 from cosim.testbed.emulation.client import Client
-from cosim.testbed.emulation.message import LinkKey, Links
+from cosim.testbed.emulation.message import Links
+from cosim.testbed.emulation.orders import LinkKey
 from cosim.testbed.emulation.probe import interval, together
 from cosim.testbed.emulation.probing import FRAME, Probe
-from cosim.testbed.emulation.state import LinkState
 
 log = logging.getLogger(__name__)
 
 PATIENCE = 40.0  # s for the answer to a probe, which the service itself gives up before
 
 
-class Row(NamedTuple):
+class ProbeRow(NamedTuple):
     """One link, asked and measured; the columns of `link_probe` behind the interface."""
 
     rate: float
@@ -43,7 +44,7 @@ class Row(NamedTuple):
 
 
 @dataclass(slots=True)
-class Asked:
+class ImposedState:
     """The states that were imposed on a link while it was measured."""
 
     first: LinkState
@@ -67,7 +68,7 @@ class Asked:
         return self.rate[0] > 0
 
 
-def compare(asked: Asked, found: Probe, threshold: Threshold | None) -> Row:
+def compare(asked: ImposedState, found: Probe, threshold: Threshold | None) -> ProbeRow:
     """A row of `link_probe`; without a threshold the link was not imposed, and nothing is compared."""
     loss, low, high = math.nan, math.nan, math.nan
     if found.sent > 0:
@@ -83,7 +84,7 @@ def compare(asked: Asked, found: Probe, threshold: Threshold | None) -> Row:
             _off(found.rate, found.rate, asked.rate) / (max(threshold.rate, 1e-9) * max(asked.rate[1], 1.0)),
         ]
     state, worst = asked.first, max((one for one in deviations if not math.isnan(one)), default=math.nan)
-    return Row(
+    return ProbeRow(
         found.rate, found.delay, found.deviation, loss, low, high, state.rate, state.delay, state.loss, worst
     )  # fmt: skip
 
@@ -97,13 +98,14 @@ class Probing:
     def __init__(self, config: ProbeConfig, scene: Scene, apart: Collection[str] = ()) -> None:
         self._config, self._apart = config, apart
         self._slots = {node.id: slot for slot, node in scene.computers()}
+        self._interfaces = (*LINK_INTERFACES, *(medium.interface for medium in scene.media))  # as the signal has them
         self._left: list[LinkKey] | None = None  # not yet measured; None: no link has been seen
         self._key: LinkKey | None = None
-        self._asked = Asked(LinkState(math.nan, math.nan, math.nan, math.nan))
+        self._asked = ImposedState(LinkState(math.nan, math.nan, math.nan, math.nan))
         self._number, self._until = 0, 0.0
-        self._rows: list[tuple[LinkKey, Row]] = []
+        self._rows: list[tuple[LinkKey, ProbeRow]] = []
         self._failures: list[str] = []
-        self._told = 0  # rows that the bus has
+        self._reported = 0  # rows that the bus has
 
     def step(self, time: float, states: Links, client: Client | None) -> Frame:
         """Go on measuring; rows of what has been found since the last step. Raises `RunError` beyond the threshold.
@@ -139,7 +141,7 @@ class Probing:
         if self._key is None and self._left:
             self._key = self._left.pop(0)
             state = states[self._key]
-            self._asked = Asked(state)
+            self._asked = ImposedState(state)
             self._asked.saw(state)
             self._number, self._until = client.probe({self._key: state.rate}), monotonic() + PATIENCE
 
@@ -162,8 +164,8 @@ class Probing:
         self._rows.append((key, row))
         if row.deviation > 1:
             measured, asked = (
-                _told(row.delay, row.loss, row.rate),
-                _told(row.delay_asked, row.loss_asked, row.rate_asked),
+                _state_text(row.delay, row.loss, row.rate),
+                _state_text(row.delay_asked, row.loss_asked, row.rate_asked),
             )
             said = f"{what}: measured {measured}; asked {asked}"
             log.warning("%s", said)
@@ -171,12 +173,12 @@ class Probing:
                 raise RunError(f"{said}; that is {row.deviation:.1f} times the threshold (adapters.network.probe)")
 
     def _frame(self, time: float) -> Frame:
-        fresh, self._told = self._rows[self._told :], len(self._rows)
+        fresh, self._reported = self._rows[self._reported :], len(self._rows)
         columns: dict[str, Array] = {
             "peer": np.array([self._slots[key[1]] for key, _ in fresh], np.int32),
-            "interface": np.array([LINK_INTERFACES.index(key[2]) for key, _ in fresh], np.int8),
+            "interface": np.array([self._interfaces.index(key[2]) for key, _ in fresh], np.int8),
         }
-        for name in Row._fields:
+        for name in ProbeRow._fields:
             columns[name] = np.array([getattr(row, name) for _, row in fresh], float)
         return Frame("link_probe", time, np.array([self._slots[key[0]] for key, _ in fresh], np.int32), columns)
 
@@ -189,7 +191,7 @@ def chosen(states: Links, count: int) -> list[LinkKey]:
     return [up[k * len(up) // count] for k in range(count)]
 
 
-def _told(delay: float, loss: float, rate: float) -> str:
+def _state_text(delay: float, loss: float, rate: float) -> str:
     """A link in words, as far as it is known."""
     parts = ((delay, f"{delay * 1e3:.3g} ms"), (loss, f"{loss:.1%} loss"), (rate, f"{rate / 1e6:.3g} Mbit/s"))
     return ", ".join(text for value, text in parts if not math.isnan(value))

@@ -12,20 +12,21 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
+from cosim.contract.medium import UPLINK, WIFI, Medium
+from cosim.contract.medium import WIRE as WIRES
 from cosim.testbed.emulation.message import Links
 from cosim.testbed.emulation.routing import Hop
-from cosim.testbed.launch.programs import AIR, CELL, NETWORKS, UP, UPLINKS_END, WIRE, Program
+from cosim.testbed.launch.programs import UPLINKS_END, Program
 
 Table = dict[str, Hop]
 Changes = dict[str, dict[str, Hop | None]]
 
-# More specific than the network of the interface itself, where every other device seems to be a neighbour.
-_ALL_CELLS = [str(half) for half in NETWORKS[CELL].subnets()]
-_ALL_WIRES = str(NETWORKS[WIRE])
-_ELSEWHERE = {"0.0.0.0/0": Hop(UP, UPLINKS_END.address)}  # of nodes with an uplink
+AIR, WIRE = WIFI.interface, WIRES.interface
+_ALL_WIRES = WIRES.network
+_ELSEWHERE = {"0.0.0.0/0": Hop(UPLINK.interface, UPLINKS_END.address)}  # of nodes with an uplink
 
 
-class Routes:
+class NodeRoutes:
     """The routes of the real nodes, and which of them have changed since they were last sent.
 
     Without a real base station, access point, node between wires or uplink there are none.
@@ -33,15 +34,16 @@ class Routes:
 
     def __init__(self, nodes: Sequence[Program]) -> None:
         self._addresses = {(node.node, i.name): i.address for node in nodes for i in node.interfaces}
-        self._bases = [node.node for node in nodes if node.base]
+        self._served = {i.name: i.medium for node in nodes for i in node.interfaces if i.medium.served}
+        self._bases = {(node.node, interface) for node in nodes for interface in node.serves}
         self._points = {node.node for node in nodes if node.point}
         self._stations = {node.node for node in nodes if node.station}
         self._wired = [node.node for node in nodes if (node.node, WIRE) in self._addresses]
-        self._uplinks = [node.node for node in nodes if (node.node, UP) in self._addresses]
+        self._uplinks = [node.node for node in nodes if (node.node, UPLINK.interface) in self._addresses]
         self._forwards = {node.node for node in nodes if node.forwards}
         self._wires: dict[tuple[str, str], float] | None = None
         self._next: dict[str, dict[str, str]] = {}  # node -> far node -> neighbour
-        self._told: dict[str, Table] = {}
+        self._reported: dict[str, Table] = {}
 
     def changed(self, links: Links) -> Changes:
         """The routes that these links give, if they are not those sent last; None withdraws one."""
@@ -51,8 +53,10 @@ class Routes:
         wires = {(a, b): state.delay for (a, b, interface), state in up.items() if interface == WIRE}
         if wires != self._wires:
             self._wires, self._next = wires, {node: self._hops(node, wires) for node in self._wired}
-        bases = set(self._bases)
-        serving = {a: b for (a, b, interface) in up if interface == CELL and b in bases and a not in bases}
+        bases = self._bases
+        serving = {
+            (a, i): b for (a, b, i) in up if i in self._served and (b, i) in bases and (a, i) not in bases
+        }  # device and interface -> station
         near: dict[str, tuple[float, str]] = {}  # station -> rate and name of its access point
         for (a, b, interface), state in up.items():
             if interface == AIR and b in self._points and a in self._stations:
@@ -60,38 +64,40 @@ class Routes:
         attached = {station: point for station, (_, point) in near.items()}
         tables = {node: self._behind(node, serving, attached) for node in self._wired}
         for station, point in attached.items():
-            if (station, WIRE) not in self._addresses and station not in serving:
+            if (station, WIRE) not in self._addresses and station not in {device for device, _ in serving}:
                 tables[station] = {_ALL_WIRES: Hop(AIR, self._addresses[point, AIR])}
-        for device, base in serving.items():
-            tables[device] = {**self._within(device, base), **tables.get(device, {})}
+        for (device, interface), base in serving.items():
+            tables[device] = {**self._within(device, base, self._served[interface]), **tables.get(device, {})}
         for node in self._uplinks:
             tables[node] = {**tables.get(node, {}), **_ELSEWHERE}
         changes: Changes = {}
-        for node in {**tables, **self._told}:
-            new, old = tables.get(node, {}), self._told.get(node, {})
+        for node in {**tables, **self._reported}:
+            new, old = tables.get(node, {}), self._reported.get(node, {})
             change: dict[str, Hop | None] = {to: hop for to, hop in new.items() if old.get(to) != hop}
             change.update(dict.fromkeys(old.keys() - new.keys()))
             if change:
                 changes[node] = change
-        self._told = tables
+        self._reported = tables
         return changes
 
-    def _within(self, device: str, base: str) -> Table:
-        """What a device needs: everything goes to the base station."""
-        via = Hop(CELL, self._addresses[base, CELL])
-        table = {f"{via.via}/32": Hop(CELL), **dict.fromkeys(_ALL_CELLS, via)}
+    def _within(self, device: str, base: str, medium: Medium) -> Table:
+        """What a device needs: everything goes to the station."""
+        via = Hop(medium.interface, self._addresses[base, medium.interface])
+        # More specific than the network of the interface itself, where every other device seems to be a neighbour.
+        halves = map(str, medium.addresses().subnets())
+        table = {f"{via.via}/32": Hop(medium.interface), **dict.fromkeys(halves, via)}
         if (device, WIRE) not in self._addresses:
             table[_ALL_WIRES] = via
         return table
 
-    def _behind(self, node: str, serving: dict[str, str], attached: dict[str, str]) -> Table:
+    def _behind(self, node: str, serving: dict[tuple[str, str], str], attached: dict[str, str]) -> Table:
         """What a wired node needs: the way to devices, stations, base stations and access points by wire, and to wired
         nodes farther away."""
         hops, table = self._next[node], Table()
-        ends = {far: far for far in self._bases if far != node} | {d: b for d, b in serving.items() if d != node}
-        for end, base in ends.items():
-            if base in hops:
-                table[f"{self._addresses[end, CELL]}/32"] = self._over(hops[base])
+        ends = {(far, interface): far for far, interface in sorted(self._bases)} | serving
+        for (end, interface), base in ends.items():
+            if end != node and base in hops:
+                table[f"{self._addresses[end, interface]}/32"] = self._over(hops[base])
         points = {point: point for point in self._points if point != node}
         for end, point in (points | {station: point for station, point in attached.items() if station != node}).items():
             if point in hops:

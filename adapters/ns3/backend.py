@@ -10,9 +10,8 @@ from cosim.adapters.ns3.build import INSTALLED, engine
 from cosim.adapters.ns3.radio import RadioParameters
 from cosim.contract.entities import Scene
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.medium import WIFI
 from cosim.testbed.launch.programs import interface
-
-INTERFACE = "wlan0"
 
 
 def command(scene: Scene, options: Mapping[str, Any], seed: int, installed: bool) -> Sequence[str]:
@@ -74,7 +73,7 @@ def radio_of(scene: Scene, options: Mapping[str, Any], seed: int) -> RadioParame
         "width": round(wifi.bandwidth / 1e6),
         "power": wifi.power + 2 * wifi.gain,
         "noise": wifi.noise_figure,
-        "access": tuple(interface(INTERFACE, slot).mac for slot, _, its in stations if its.mode == "access-point"),
+        "access": tuple(interface(WIFI, slot).mac for slot, _, its in stations if its.mode == "access-point"),
         "seed": 1 + seed % (2**32 - 1),
     }
     return RadioParameters(**{**found, **options})

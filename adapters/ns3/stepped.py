@@ -13,13 +13,14 @@ from pathlib import Path
 from cosim.adapters.ns3.build import engine
 from cosim.adapters.ns3.radio import RadioParameters
 from cosim.contract.errors import RunError, ScenarioError
-from cosim.testbed.emulation.state import DOWN, LinkState, Position
+from cosim.contract.link import DOWN, LinkState
+from cosim.testbed.emulation.state import Position
 
 FRAMES, SIZE = 20, 1400  # of a train; B
 STEP = 600.0  # s of wall time that a step may take
 
 
-class Stepped:
+class SteppedStations:
     """Wi-Fi stations in a child process; `step` gives the state of each of `pairs` (sender, receiver).
 
     Every `interval` s a train of 20 frames of 1400 B goes from the sender to the receiver of a pair. The rate is that
@@ -45,6 +46,7 @@ class Stepped:
             raise ScenarioError(f"ns3: an interval of {interval} s between probes; it must be above 0")
         self._numbers, self._pairs, self._interval = numbers, list(pairs), interval
         self._last: dict[tuple[str, str], LinkState] = dict.fromkeys(pairs, DOWN)
+        self.levels: dict[tuple[str, str], float] = {}  # dBm at the receiver, of pairs that have been measured
         self._process = subprocess.Popen(
             [*radio.command(engine(folder)), "--stepped=1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -69,8 +71,8 @@ class Stepped:
             _, _, sent, received, rate, delay, jitter, signal = row
             if sent:
                 lost = 1.0 - received / sent
-                state = LinkState(rate, delay, min(jitter, delay), lost, signal) if received else DOWN
-                self._last[sender, receiver] = state._replace(rssi=signal)
+                self._last[sender, receiver] = LinkState(rate, delay, min(jitter, delay), lost) if received else DOWN
+                self.levels[sender, receiver] = signal
         return dict(self._last)
 
     def close(self) -> None:

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from cosim.adapters.network import ADAPTER
 from cosim.adapters.network.config import NetworkConfig
-from cosim.adapters.network.routes import Routes
+from cosim.adapters.network.routes import NodeRoutes
 from cosim.adapters.network.tests.test_network_adapter import CELL, RADIO, WIFI
 from cosim.adapters.ns3.backend import radio_of
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Fleet, Link, Node, Scene, SlotRange
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame
+from cosim.contract.link import DOWN, LinkState
 from cosim.contract.node_keys import Software
 from cosim.contract.slots import SlotBook
 from cosim.testbed.emulation.protocol import PairCount
-from cosim.testbed.emulation.state import DOWN
 from cosim.testbed.launch.programs import programs
 from cosim.testbed.launch.states import States
 
@@ -36,8 +36,8 @@ SCENE = Scene.build(
     ),
     (Fleet("trucks", "sumo", 0, 3, TRUCK),),
     (
-        Link((SlotRange(0, 2),), (SlotRange(2),), 1e9, 0.001, 0.0, 0.0),
-        Link((SlotRange(3, 3),), (SlotRange(2),), 1e9, 0.001, 0.0, 0.0),  # a wire to whoever stands in the depot
+        Link((SlotRange(0, 2),), (SlotRange(2),), LinkState(1e9, 0.001)),
+        Link((SlotRange(3, 3),), (SlotRange(2),), LinkState(1e9, 0.001)),  # a wire to a truck in the depot
     ),
     real="netns",
 )  # fmt: skip
@@ -58,7 +58,7 @@ def frames(book, present, cells):
     peer = Frame(
         "peer_link", 0.0, peers[:, 0].copy(), {"peer": peers[:, 1].copy(), "rate": np.full(len(peers), 1e6), **flat}
     )
-    return slots, [peer], [Frame("link", 0.0, slots, link)], [places]
+    return slots, {"peer_link": [peer], "link": [Frame("link", 0.0, slots, link)], "mobility": [places]}
 
 
 STEP = st.tuples(st.sets(st.integers(0, 6), max_size=3), st.lists(st.sampled_from([0, 1, -1]), min_size=3, max_size=3))
@@ -67,15 +67,15 @@ STEP = st.tuples(st.sets(st.integers(0, 6), max_size=3), st.lists(st.sampled_fro
 @given(st.lists(STEP, min_size=1, max_size=10))
 def test_links_and_routes_of_a_slot_are_there_just_while_a_vehicle_is(steps):
     nodes = programs(SCENE)
-    book, states, routes = SlotBook(3, 3, "trucks"), States(SCENE, nodes, 0.0), Routes(nodes)
+    book, states, routes = SlotBook(3, 3, "trucks"), States(SCENE, nodes, 0.0), NodeRoutes(nodes)
     names = {node.slot: node.node for node in nodes}
     tables = {}
     for members, cells in steps:
-        slots, peers, link, places = frames(book, [f"v{k}" for k in sorted(members)], cells)
-        states.changed(peers, link, places)
+        slots, found = frames(book, [f"v{k}" for k in sorted(members)], cells)
+        states.changed(found)
         here = {names[slot] for slot in slots.tolist()}
         serving = {names[slot]: names[cell] for slot, cell in zip(slots.tolist(), cells, strict=False) if cell >= 0}
-        up = {key for key, state in states.told.items() if state != DOWN}
+        up = {key for key, state in states.reported.items() if state != DOWN}
         trucks = {f"trucks-{k}" for k in (1, 2, 3)}
         assert {key for key in up if key[2] == "eth1" and trucks & set(key)} == {
             pair for name in here for pair in ((name, "depot", "eth1"), ("depot", name, "eth1"))
@@ -84,7 +84,7 @@ def test_links_and_routes_of_a_slot_are_there_just_while_a_vehicle_is(steps):
             key for name, base in serving.items() for key in ((name, base, "lte0"), (base, name, "lte0"))
         }
         assert {key for key in up if key[2] == "wlan0"} == {(a, b, "wlan0") for a in here for b in here if a != b}
-        for node, change in routes.changed(states.told).items():
+        for node, change in routes.changed(states.reported).items():
             table = tables.setdefault(node, {})
             table.update(change)
             tables[node] = {to: hop for to, hop in table.items() if hop is not None}
@@ -95,9 +95,9 @@ def test_links_and_routes_of_a_slot_are_there_just_while_a_vehicle_is(steps):
 
 def test_nobody_s_wire_hangs_in_the_air():
     states = States(SCENE, programs(SCENE), 0.0)
-    states.changed([], [])
-    assert states.told["trucks-1", "depot", "eth1"] == DOWN
-    assert states.told["north", "depot", "eth1"].rate == 1e9
+    states.changed({})
+    assert states.reported["trucks-1", "depot", "eth1"] == DOWN
+    assert states.reported["north", "depot", "eth1"].rate == 1e9
 
 
 def test_nobody_s_computer_says_nothing_in_the_results():
@@ -110,9 +110,9 @@ def test_nobody_s_computer_says_nothing_in_the_results():
     frame = PairCount(1, 100, 0, 0)
     counts = {(name, "north", "lte0"): frame for name in adapter._slots if name != "north"}
     adapter._client = SimpleNamespace(counts=lambda: dict(counts))
-    adapter._states.presence.take([frames(book, ["a"], [0])[3][0]])
+    adapter._states.presence.take([frames(book, ["a"], [0])[1]["mobility"][0]])
     assert adapter._traffic(1.0).slot.tolist() == [1, 2, 3]
-    adapter._states.presence.take([frames(book, [], [])[3][0]])
+    adapter._states.presence.take([frames(book, [], [])[1]["mobility"][0]])
     counts["trucks-1", "north", "lte0"] = PairCount(2, 150, 0, 0)
     row = adapter._traffic(2.0)  # what was counted last of one who has left
     assert (row.slot.tolist(), row["bytes"].tolist()) == ([3], [50])

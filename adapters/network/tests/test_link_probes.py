@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from cosim.adapters.network import ADAPTER
 from cosim.adapters.network import probing as module
 from cosim.adapters.network.config import NetworkConfig, ProbeConfig, Threshold
-from cosim.adapters.network.probing import Asked, Probing, chosen, compare
+from cosim.adapters.network.probing import ImposedState, Probing, chosen, compare
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import RunError
 from cosim.contract.frame import fault
+from cosim.contract.link import DOWN, LinkState
 from cosim.contract.signals import LINK_PROBE
 from cosim.testbed.emulation.probing import Probe
-from cosim.testbed.emulation.state import DOWN, LinkState
 from cosim.testing import check_adapter
 
 GOOD = LinkState(5e6, 0.02, 0.0, 0.1)
@@ -46,7 +46,7 @@ def found(delay=0.02, sent=400, received=360, rate=4.5e6, error=""):
 
 
 def asked(*states):
-    made = Asked(states[0])
+    made = ImposedState(states[0])
     for state in states:
         made.saw(state)
     return made

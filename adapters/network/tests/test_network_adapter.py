@@ -16,9 +16,10 @@ from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Event, Link, Node, Scene, SlotRange
 from cosim.contract.errors import RunError, SetupError
 from cosim.contract.frame import Frame, fault
+from cosim.contract.link import DOWN, LinkState
 from cosim.contract.node_keys import Cell, Radio, Software, Wifi
 from cosim.testbed.emulation.message import EmulationReport
-from cosim.testbed.emulation.state import DOWN, Health, LinkState
+from cosim.testbed.emulation.state import Health
 from cosim.testbed.launch.programs import programs
 from cosim.testbed.launch.states import States
 from cosim.testing import check_adapter
@@ -33,7 +34,7 @@ NODES = (
     Node("cloud", "cloud", "cloud", runs=Software(image="vedgenode")),
 )
 SCENE = Scene.build(
-    NODES, (), (Link((SlotRange(3),), (SlotRange(4),), 1e8, 0.02, 0.01, 0.0),), real="netns"
+    NODES, (), (Link((SlotRange(3),), (SlotRange(4),), LinkState(1e8, 0.02, loss=0.01)),), real="netns"
 )  # fmt: skip
 
 
@@ -59,8 +60,10 @@ def test_it_keeps_the_contract():
 
 def test_links_become_states_of_interfaces():
     states = States(SCENE, programs(SCENE), 0.1)
-    found = states.changed([peers((0, 2, 5e6, 0.002, 0.001, 0.05, -70), (0, 1, 5e6, 0, 0, 0, 0))], [cells(0, 3)])
-    assert found["uav", "rover", "wlan0"] == LinkState(5e6, 0.002, 0.001, 0.05, -70.0)
+    found = states.changed(
+        {"peer_link": [peers((0, 2, 5e6, 0.002, 0.001, 0.05, -70), (0, 1, 5e6, 0, 0, 0, 0))], "link": [cells(0, 3)]}
+    )
+    assert found["uav", "rover", "wlan0"] == LinkState(5e6, 0.002, 0.001, 0.05)
     assert not any("ghost" in key for key in found)
     assert found["uav", "mast", "lte0"][:4] == (1e7, 0.004, pytest.approx(0.0004), 0.001)
     assert found["mast", "uav", "lte0"].rate == 2e7
@@ -71,41 +74,42 @@ def test_links_become_states_of_interfaces():
 def test_only_what_has_changed_is_told_and_what_is_gone_is_down():
     states = States(SCENE, programs(SCENE), 0.0)
     row = (0, 2, 5e6, 0.002, 0.001, 0.05, -70)
-    states.changed([peers(row)], [])
-    assert states.changed([peers((0, 2, 5.01e6, *row[3:]))], []) == {}
-    assert list(states.changed([peers((0, 2, 5.2e6, *row[3:]))], [])) == [("uav", "rover", "wlan0")]
-    assert states.changed([], []) == {("uav", "rover", "wlan0"): DOWN}
-    assert states.changed([], []) == {}
+    states.changed({"peer_link": [peers(row)]})
+    assert states.changed({"peer_link": [peers((0, 2, 5.01e6, *row[3:]))]}) == {}
+    assert list(states.changed({"peer_link": [peers((0, 2, 5.2e6, *row[3:]))]})) == [("uav", "rover", "wlan0")]
+    assert states.changed({}) == {("uav", "rover", "wlan0"): DOWN}
+    assert states.changed({}) == {}
 
 
 def test_without_coverage_and_without_rate_there_is_no_link():
     states = States(SCENE, programs(SCENE), 0.0)
-    states.changed([], [cells(0, 3)])
-    assert states.changed([], [cells(0, -1)]) == {("uav", "mast", "lte0"): DOWN, ("mast", "uav", "lte0"): DOWN}
-    assert states.changed([], [cells(0, 3, down=0.0)])["uav", "mast", "lte0"].rate == 1e7
+    states.changed({"link": [cells(0, 3)]})
+    assert states.changed({"link": [cells(0, -1)]}) == {("uav", "mast", "lte0"): DOWN, ("mast", "uav", "lte0"): DOWN}
+    assert states.changed({"link": [cells(0, 3, down=0.0)]})["uav", "mast", "lte0"].rate == 1e7
 
 
 def test_wires_follow_the_events():
     states = States(SCENE, programs(SCENE), 0.0)
-    states.changed([], [])
+    states.changed({})
     ends = ((SlotRange(3),), (SlotRange(4),))
     states.happen([Event(1.0, "degrade", link=ends, delay=0.1, loss=0.5, rate=0.5)])
-    state = states.changed([], [])["mast", "cloud", "eth1"]
+    state = states.changed({})["mast", "cloud", "eth1"]
     assert (state.rate, state.delay) == (5e7, pytest.approx(0.12))
     assert state.loss == pytest.approx(1 - 0.99 * 0.5)
     states.happen([Event(2.0, "fail", (SlotRange(4),))])
-    assert set(states.changed([], []).values()) == {DOWN}
+    assert set(states.changed({}).values()) == {DOWN}
     states.happen([Event(3.0, "recover", (SlotRange(4),)), Event(3.0, "restore", link=ends)])
-    assert states.changed([], [])["cloud", "mast", "eth1"].rate == 1e8
+    assert states.changed({})["cloud", "mast", "eth1"].rate == 1e8
 
 
 def test_wires_lose_in_rows_and_reorder_as_the_scenario_says():
-    wire = replace(SCENE.links[0], burst=8.0, reorder=0.01)
+    wire = SCENE.links[0]
+    wire = replace(wire, state=wire.state._replace(burst=8.0, reorder=0.01))
     states = States(replace(SCENE, links=(wire,)), programs(SCENE), 0.0)
-    state = states.changed([], [])["mast", "cloud", "eth1"]
+    state = states.changed({})["mast", "cloud", "eth1"]
     assert (state.burst, state.reorder) == (8.0, 0.01)
     states.happen([Event(1.0, "degrade", link=((SlotRange(3),), (SlotRange(4),)), loss=0.5)])
-    state = states.changed([], [])["mast", "cloud", "eth1"]
+    state = states.changed({})["mast", "cloud", "eth1"]
     assert (state.burst, state.reorder) == (8.0, 0.01)
     assert state.loss == pytest.approx(1 - 0.99 * 0.5)
 
@@ -224,7 +228,7 @@ def test_what_passes_packets_on_in_the_model_only_is_warned_of(runs, said):
     drone = Node("uav", "uav", "device", wifi=wifi, runs=Software(image="vedgenode"))
     point = Node("ap", "edge", "edge", wifi=wifi.model_copy(update={"mode": "access-point"}), runs=runs)
     cloud = Node("cloud", "cloud", "cloud", runs=Software(image="vedgenode"))
-    wire = Link((SlotRange(1),), (SlotRange(2),), rate=1e8, delay=0.01, loss=0.0, energy=0.0)
+    wire = Link((SlotRange(1),), (SlotRange(2),), LinkState(1e8, 0.01))
     world = Scene.build([drone, point, cloud], links=[wire])
     config = NetworkConfig.model_validate({})
     asked = Context("network", replace(world, real="netns"), 1.0, 10.0, (1,), ".", ".")

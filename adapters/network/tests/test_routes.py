@@ -8,17 +8,20 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.adapters.network.routes import Routes
+from cosim.adapters.network.routes import NodeRoutes
+from cosim.contract.link import DOWN, LinkState
+from cosim.contract.medium import MEDIA
 from cosim.testbed.emulation.routing import Hop
-from cosim.testbed.emulation.state import DOWN, LinkState
-from cosim.testbed.launch.programs import AIR, CELL, WIRE, Program, interface
+from cosim.testbed.launch.programs import Program, interface
 
+KNOWN = {medium.interface: medium for medium in MEDIA}
+AIR, CELL, WIRE, UPLINK = KNOWN
 UP = LinkState(1e7, 0.01, 0.0, 0.0)
 
 
 def program(name, slot, *interfaces, base=False, forwards=False):
-    made = tuple(interface(one, slot) for one in interfaces)
-    return Program(name, slot, "box", (), (), (), made, 0, 0, False, False, base, forwards, True)
+    made = tuple(interface(KNOWN[one], slot) for one in interfaces)
+    return Program(name, slot, "box", (), (), (), made, 0, 0, False, False, (CELL,) if base else (), forwards, True)
 
 
 DEVICES = [program(f"uav-{k}", k, CELL) for k in range(3)]
@@ -40,7 +43,7 @@ class World:
     """Nodes with the routes that they were told."""
 
     def __init__(self):
-        self.routes, self.links = Routes(NODES), {}
+        self.routes, self.links = NodeRoutes(NODES), {}
         self.tables = {node.node: {} for node in NODES}
 
     def now(self, links):
@@ -143,27 +146,27 @@ def test_fewer_wires_come_first_and_then_faster_ones():
 
 
 def test_without_a_base_station_there_are_no_routes():
-    assert Routes(HOSTS).changed(both(HOSTS[0], HOSTS[1], WIRE)) == {}
+    assert NodeRoutes(HOSTS).changed(both(HOSTS[0], HOSTS[1], WIRE)) == {}
 
 
 def test_stations_reach_the_wires_behind_the_access_point_that_is_fastest():
     def wireless(name, slot, *more, **role):
-        made = tuple(interface(one, slot) for one in (AIR, *more))
+        made = tuple(interface(KNOWN[one], slot) for one in (AIR, *more))
         return replace(program(name, slot, forwards=bool(more)), interfaces=made, bridged=True, **role)
 
     near, far = (wireless(f"point-{k}", 40 + k, WIRE, point=True) for k in range(2))
     drone = wireless("drone", 50, station=True)
     host, cloud = program("host", 51, WIRE, forwards=True), program("cloud", 52, WIRE)
-    routes = Routes([near, far, drone, host, cloud])
+    routes = NodeRoutes([near, far, drone, host, cloud])
     wires = {**both(near, host, WIRE), **both(far, host, WIRE), **both(host, cloud, WIRE)}
-    told = routes.changed({**wires, **both(drone, near, AIR), **both(drone, far, AIR, UP._replace(rate=1e6))})
-    assert told["drone"] == {"10.173.0.0/16": Hop(AIR, address(near, AIR))}
-    assert told["cloud"][f"{address(drone)}/32"] == Hop(WIRE, address(host))
-    assert told["host"][f"{address(drone)}/32"] == Hop(WIRE, address(near, WIRE))
-    assert told[near.node][f"{address(cloud)}/32"] == Hop(WIRE, address(host))
-    told = routes.changed({**wires, **both(drone, far, AIR)})
-    assert told["drone"] == {"10.173.0.0/16": Hop(AIR, address(far, AIR))}
-    assert told["host"][f"{address(drone)}/32"] == Hop(WIRE, address(far, WIRE))
+    reported = routes.changed({**wires, **both(drone, near, AIR), **both(drone, far, AIR, UP._replace(rate=1e6))})
+    assert reported["drone"] == {"10.173.0.0/16": Hop(AIR, address(near, AIR))}
+    assert reported["cloud"][f"{address(drone)}/32"] == Hop(WIRE, address(host))
+    assert reported["host"][f"{address(drone)}/32"] == Hop(WIRE, address(near, WIRE))
+    assert reported[near.node][f"{address(cloud)}/32"] == Hop(WIRE, address(host))
+    reported = routes.changed({**wires, **both(drone, far, AIR)})
+    assert reported["drone"] == {"10.173.0.0/16": Hop(AIR, address(far, AIR))}
+    assert reported["host"][f"{address(drone)}/32"] == Hop(WIRE, address(far, WIRE))
     assert routes.changed(wires)["drone"] == {"10.173.0.0/16": None}
     assert replace(drone, bridged=True).reached(replace(cloud, bridged=True)) == address(cloud)
     assert replace(cloud, bridged=True).reached(drone) == address(drone)

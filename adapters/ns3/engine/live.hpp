@@ -29,7 +29,13 @@ namespace engine {
 
 constexpr size_t kHeader = 14;    // B of an Ethernet header
 constexpr size_t kFrame = 2304;   // B, the most that a Wi-Fi frame carries, and more than any MTU here
-constexpr size_t kLine = 1024;    // B of a command
+
+// A command as the backend writes it; LINK_FIELDS comes from the build.
+struct Command {
+    uint32_t kind, port;
+    int32_t other, unused;
+    double queue, values[LINK_FIELDS];
+};
 
 struct Count {
     uint64_t frames = 0, bytes = 0, lost = 0, dropped = 0;
@@ -234,40 +240,36 @@ class Live {
     }
 
     void Commands() {
-        char data[65536];
-        const ssize_t size = read(0, data, sizeof data);
+        char* const into = reinterpret_cast<char*>(commands_);
+        const ssize_t size = read(0, into + taken_, sizeof commands_ - taken_);
         if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) ending_ = true;
-        for (ssize_t i = 0; i < size && !ending_; i++) {
-            if (data[i] != '\n') {
-                if (line_.size() <= kLine) line_ += data[i];
-                continue;
-            }
-            if (line_.size() > kLine || !Command(line_)) totals_.bad++;
-            line_.clear();
-        }
+        if (size <= 0) return;
+        taken_ += size_t(size);
+        const size_t whole = taken_ / sizeof *commands_;
+        for (size_t i = 0; i < whole && !ending_; i++)
+            if (!Take(commands_[i])) totals_.bad++;
+        taken_ -= whole * sizeof *commands_;
+        std::memmove(into, commands_ + whole, taken_);
     }
 
-    bool Command(const std::string& line) {
-        std::istringstream words(line);
-        std::string word, rest;
-        words >> word;
-        if (word == "Q") return ending_ = true;
-        if (word == "L") return true;  // the radio itself says what links are like
-        long port = -1;
-        if (!(words >> port) || port < 0 || port >= long(kPorts)) return false;
-        if (word == "P") {
-            double x, y, z;
-            if (!(words >> x >> y >> z) || words >> rest || !std::isfinite(x + y + z)) return false;
-            Later(ports_[port], &Port::Move, x, y, z);
-            return true;
+    bool Take(const Command& command) {
+        if (command.kind == 'Q') return ending_ = true;
+        if (command.port >= kPorts) return false;
+        const double x = command.values[0], y = command.values[1], z = command.values[2];
+        switch (command.kind) {
+            case 'L':  // the radio itself says what links are like,
+            case 'B':  // and has no base stations
+                return true;
+            case 'P':
+                if (!std::isfinite(x + y + z)) return false;
+                Later(ports_[command.port], &Port::Move, x, y, z);
+                return true;
+            case 'C':
+                Later(ports_[command.port], &Port::Tune, int(command.other));
+                return true;
+            default:
+                return false;
         }
-        if (word == "C") {
-            int channel;
-            if (!(words >> channel) || words >> rest) return false;
-            Later(ports_[port], &Port::Tune, channel);
-            return true;
-        }
-        return false;
     }
 
     void Print() {
@@ -301,7 +303,8 @@ class Live {
     std::thread reader_;
     std::atomic<bool> ending_{false};
     int waiting_ = -1, timer_ = -1;
-    std::string line_;
+    Command commands_[1024];
+    size_t taken_ = 0;  // B of them
     std::mutex lock_;  // for what follows
     std::map<std::pair<uint32_t, uint32_t>, Count> pairs_;
     double late_max_ = 0, late_sum_ = 0;

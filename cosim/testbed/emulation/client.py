@@ -11,13 +11,15 @@ from types import TracebackType
 import zmq
 
 from cosim.contract.errors import ProtocolError, RunError
+from cosim.contract.link import LinkState
 from cosim.talk.sockets import bounded
 from cosim.testbed.emulation import message
-from cosim.testbed.emulation.message import EmulationReport, LinkKey
+from cosim.testbed.emulation.message import EmulationReport
+from cosim.testbed.emulation.orders import LinkKey
 from cosim.testbed.emulation.probing import Probe
-from cosim.testbed.emulation.protocol import PairCount
+from cosim.testbed.emulation.protocol import PairCount, added
 from cosim.testbed.emulation.routing import Hop, Table
-from cosim.testbed.emulation.state import Health, LinkState, Position
+from cosim.testbed.emulation.state import Health, Position
 
 RETRY = 1.0  # s without an answer after which everything is sent again
 TURN = 20  # ms between looks at what has arrived, while waiting
@@ -105,12 +107,12 @@ class Client:
 
     def probes(self, number: int) -> dict[LinkKey, Probe]:
         """What has been found so far of the links that were asked for by the call of that number."""
-        told = self._report.probes if self._report else {}
-        return {key: one for key, one in told.items() if (one.session, one.number) == (self._session, number)}
+        reported = self._report.probes if self._report else {}
+        return {key: one for key, one in reported.items() if (one.session, one.number) == (self._session, number)}
 
     def counts(self) -> dict[LinkKey, PairCount]:
         """What became of the frames so far, by the last reports, over all services that there were."""
-        return _added(self._earlier, self._counts)
+        return added(self._earlier, self._counts)
 
     def healths(self) -> list[Health]:
         """How the service fared, of every report since the last call: each covers the time since the one before."""
@@ -148,7 +150,9 @@ class Client:
             there = self._report.ports if self._report else frozenset()
             return ", ".join(f"{interface} of {node}" for node, interface in sorted(ports - there))
 
-        self._until(lambda: not missing(), limit, lambda: f"no sidecar has handed over {missing()}")
+        self._until(
+            lambda: not missing(), limit, lambda: f"no sidecar has handed over {missing()}", "adapters.network.ready"
+        )
 
     def close(self) -> None:
         """Send nothing more; may be called twice."""
@@ -156,7 +160,7 @@ class Client:
         self._reports.close(0)
         self._zmq.term()
 
-    def _until(self, true: Callable[[], bool], limit: float, otherwise: str | Callable[[], str]) -> None:
+    def _until(self, true: Callable[[], bool], limit: float, otherwise: str | Callable[[], str], key: str = "") -> None:
         poller = zmq.Poller()
         poller.register(self._commands, zmq.POLLIN)
         poller.register(self._reports, zmq.POLLIN)
@@ -167,7 +171,8 @@ class Client:
                 return
             if time.monotonic() >= end:
                 said = otherwise if isinstance(otherwise, str) else otherwise()
-                raise RunError(f"{said} within {limit:g} s")
+                longer = f"; '{key}' allows more" if key else ""
+                raise RunError(f"{said} within {limit:g} s{longer}")
             poller.poll(TURN)
 
     def _send(self, make: Callable[..., bytes], *content: object) -> None:
@@ -204,11 +209,3 @@ class Client:
         if len(parts) != 1:
             raise ProtocolError("not a message of the network service")
         return parts[0]
-
-
-def _added(first: Mapping[LinkKey, PairCount], second: Mapping[LinkKey, PairCount]) -> dict[LinkKey, PairCount]:
-    total = dict(first)
-    for key, count in second.items():
-        earlier = total.get(key)
-        total[key] = PairCount(*map(sum, zip(count, earlier, strict=True))) if earlier else count
-    return total

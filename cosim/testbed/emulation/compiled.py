@@ -23,6 +23,7 @@ SOURCES = Path(__file__).parent / "native"
 FLAGS = ("-O2", "-std=gnu11", "-Wall", "-Wextra")
 LIMIT = 120.0  # s for the compiler
 INSTALLED = Path("/usr/local/lib/cosim/linkd")  # where an image without a compiler has it
+REMEDY = "apt install gcc libc6-dev, or name your compiler in CC"
 
 
 def linkd() -> Path:
@@ -37,24 +38,11 @@ def obstacle() -> str:
     return "" if os.access(INSTALLED, os.X_OK) else _missing()
 
 
-def command(seed: int = 0, *, python: bool = False) -> tuple[list[str], str]:
-    """How to start linkd, and in words which of the two it is and why."""
-    options = [f"--seed={seed}"]
-    if not python:
-        try:
-            return [str(linkd()), *options], "linkd, compiled"
-        except SetupError as error:
-            reason = f"linkd in Python: {error}"
-    else:
-        reason = "linkd in Python, as asked for"
-    return [sys.executable, "-m", "cosim.testbed.emulation.linkd", *options], reason
-
-
 def build(sources: Sequence[str], name: str, flags: Sequence[str] = ()) -> Path:
     """Compile `sources` of the folder `native` to the file `name`-digest in the cache folder, if it is not there."""
     missing, compiler = _missing(), _compiler()
     if missing:
-        raise SetupError(missing)
+        raise SetupError(f"{name}: {missing}")
     arguments = [*compiler, *FLAGS, *flags]
     digest = hashlib.sha256("\0".join((*arguments, os.uname().machine)).encode())
     for file in sorted(SOURCES.glob("*.[ch]")):
@@ -101,7 +89,7 @@ def _compiler() -> list[str]:
 
 def _missing() -> str:
     compiler = _compiler()[0]
-    return "" if shutil.which(compiler) else f"no C compiler ({compiler}); install one, or name yours in CC"
+    return "" if shutil.which(compiler) else f"no C compiler ({compiler}) to build it with, nor {INSTALLED}: {REMEDY}"
 
 
 if __name__ == "__main__":

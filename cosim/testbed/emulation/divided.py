@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
+from cosim.contract.link import LinkState
 from cosim.testbed.emulation.protocol import PairCount
-from cosim.testbed.emulation.state import Backend, Health, LinkState, Position
+from cosim.testbed.emulation.state import Backend, Health, Position
 
 
 class Carrying(Backend, Protocol):
@@ -62,20 +63,12 @@ class Divided:
     def health(self) -> Health:
         """Sums of all; of the lags the worst."""
         found = [backend.health() for backend in self._all]
-        return Health(
-            all(one.alive for one in found),
-            _worst([one.lag_mean for one in found]),
-            _worst([one.lag_max for one in found]),
-            sum(one.received for one in found),
-            sum(one.delivered for one in found),
-            sum(one.dropped for one in found),
-            sum(one.cpu for one in found),
-            sum(one.memory for one in found),
-            sum(one.unread for one in found),
-            sum(one.overflowed for one in found),
-            max(found, key=lambda one: -math.inf if math.isnan(one.lag_max) else one.lag_max).lag_at,
-            _worst([one.unread_at for one in found]),
-        )
+        summed = ("received", "delivered", "dropped", "cpu", "memory", "unread", "overflowed")
+        worst = ("lag_mean", "lag_max", "unread_at")
+        figures: dict[str, Any] = {name: _worst([getattr(one, name) for one in found]) for name in worst}
+        figures |= {name: sum(getattr(one, name) for one in found) for name in summed}
+        late = max(found, key=lambda one: -math.inf if math.isnan(one.lag_max) else one.lag_max)
+        return Health(alive=all(one.alive for one in found), lag_at=late.lag_at, **figures)
 
     def close(self) -> None:
         """Close all; may be called twice."""

@@ -23,9 +23,10 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from cosim.contract.errors import ProtocolError, RunError, SetupError
+from cosim.contract.link import LinkState
 from cosim.testbed.emulation import protocol
 from cosim.testbed.emulation.protocol import PairCount, Statistics
-from cosim.testbed.emulation.state import Health, LinkState, Position
+from cosim.testbed.emulation.state import Health, Position
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +131,7 @@ class EngineBackend:
         with self._lock:
             self._positions.update(positions)
             self._write(
-                protocol.position_line(port, positions[node])
+                protocol.position_command(port, positions[node])
                 for port, (node, _) in enumerate(self._ports)
                 if node in positions
             )
@@ -138,13 +139,13 @@ class EngineBackend:
     def links(self, states: Mapping[tuple[str, str, str], LinkState]) -> None:
         """Set (sender, receiver, interface) -> state; ProtocolError, and nothing is set, if one is impossible."""
         for state in states.values():
-            protocol.check(state)
+            state.check()
         with self._lock:
             changed = {}
             for (sender, receiver, interface), state in states.items():
                 changed[self._index((sender, interface)), self._index((receiver, interface))] = state
             self._links.update(changed)
-            self._write(protocol.link_line(*pair, state, self._queue) for pair, state in changed.items())
+            self._write(protocol.link_command(*pair, state, self._queue) for pair, state in changed.items())
 
     def health(self) -> Health:
         """What has happened since the last call."""
@@ -167,7 +168,7 @@ class EngineBackend:
         self._closing.set()
         with self._lock:
             if self._process:
-                self._write([b"Q\n"])
+                self._write([protocol.END])
                 self._process.terminate()
         self._supervisor.join(WRITING)
         with self._lock:
@@ -194,20 +195,20 @@ class EngineBackend:
     def _about(self, port: int) -> Iterable[bytes]:
         node, interface = self._ports[port]
         if interface in self._channels:
-            yield protocol.channel_line(port, self._channels[interface])
+            yield protocol.channel_command(port, self._channels[interface])
         if (node, interface) in self._cells:
-            yield protocol.cell_line(port, True)
+            yield protocol.cell_command(port, True)
         if node in self._positions:
-            yield protocol.position_line(port, self._positions[node])
+            yield protocol.position_command(port, self._positions[node])
 
     def _open(self, port: int) -> None:
         if self._control:
             with self._broken():
                 protocol.send_attach(self._control, port, *self._held[port])
 
-    def _write(self, lines: Iterable[bytes]) -> None:
+    def _write(self, commands: Iterable[bytes]) -> None:
         """Send commands, if there is an engine: the next one gets everything anyhow."""
-        data = memoryview(b"".join(lines))
+        data = memoryview(b"".join(commands))
         if not data or self._process is None or self._process.stdin is None:
             return
         pipe = self._process.stdin.fileno()
@@ -279,8 +280,8 @@ class EngineBackend:
         with self._lock:
             self._process, self._control = process, ours
             self._tally.begin()
-            self._write(line for port in range(len(self._ports)) for line in self._about(port))
-            self._write(protocol.link_line(*pair, state, self._queue) for pair, state in self._links.items())
+            self._write(one for port in range(len(self._ports)) for one in self._about(port))
+            self._write(protocol.link_command(*pair, state, self._queue) for pair, state in self._links.items())
             for port in self._held:
                 self._open(port)
             if self._closing.is_set():  # close() has looked for a process before there was this one
@@ -338,18 +339,16 @@ class _Tally:
     """Counts over the lives of several engines, each of which starts at 0."""
 
     def __init__(self) -> None:
-        self._before = Statistics(0.0, 0.0, 0, 0, 0, 0, 0, 0, 0.0, math.nan, 0, math.nan, {})
-        self._now = self._before
+        self._before = self._now = Statistics()
         self._earlier: dict[tuple[int, int], PairCount] = {}
         self._pairs: dict[tuple[int, int], PairCount] = {}
-        self._told = (0, 0, 0, 0)
+        self._reported = (0, 0, 0, 0)
         self._lags: list[float] = []
         self._lag_max, self._lag_at = 0.0, math.nan
 
     def begin(self) -> None:
         """A new engine: what the last one counted is added to what those before it did."""
-        self._before = _sum(self._before, self._now)
-        self._now = Statistics(0.0, 0.0, 0, 0, 0, 0, 0, 0, 0.0, math.nan, 0, math.nan, {})
+        self._before, self._now = self._now.after(self._before), Statistics()
         self._earlier, self._pairs = self.pairs(), {}
 
     def add(self, found: Statistics) -> None:
@@ -360,39 +359,17 @@ class _Tally:
             self._lag_max, self._lag_at = found.lag_max, found.lag_at
 
     def pairs(self) -> dict[tuple[int, int], PairCount]:
-        total = dict(self._earlier)
-        for pair, count in self._pairs.items():
-            earlier = total.get(pair)
-            total[pair] = PairCount(*map(sum, zip(count, earlier, strict=True))) if earlier else count
-        return total
+        return protocol.added(self._earlier, self._pairs)
 
     def health(self, alive: bool) -> Health:
-        total = _sum(self._before, self._now)
+        total = self._now.after(self._before)
         dropped = total.lost + total.refused + total.undelivered
         counts = (total.received, total.delivered, dropped, total.overflowed)
-        received, delivered, dropped, overflowed = (new - old for new, old in zip(counts, self._told, strict=True))
+        received, delivered, dropped, overflowed = (new - old for new, old in zip(counts, self._reported, strict=True))
         mean = sum(self._lags) / len(self._lags) if self._lags else 0.0
         health = Health(
             alive, mean, self._lag_max, received, delivered, dropped, total.cpu, total.memory, 0, overflowed,
             self._lag_at,
         )  # fmt: skip
-        self._told, self._lags, self._lag_max, self._lag_at = counts, [], 0.0, math.nan
+        self._reported, self._lags, self._lag_max, self._lag_at = counts, [], 0.0, math.nan
         return health
-
-
-def _sum(before: Statistics, now: Statistics) -> Statistics:
-    return Statistics(
-        now.lag_mean,
-        now.lag_max,
-        before.received + now.received,
-        before.delivered + now.delivered,
-        before.lost + now.lost,
-        before.refused + now.refused,
-        before.undelivered + now.undelivered,
-        before.bad + now.bad,
-        before.cpu + now.cpu,
-        now.memory,
-        before.overflowed + now.overflowed,
-        now.lag_at,
-        {},
-    )

@@ -10,41 +10,44 @@ From the service to all, each second: a report (`EmulationReport`). Tables of ma
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cosim.contract.errors import ProtocolError
-from cosim.talk.codec import Data, Is, List, Maybe, Message, MessageSet, Number, Row, Text, Whole
+from cosim.contract.link import BOUNDS, LinkState
+from cosim.talk.codec import Data, Is, List, Message, MessageSet, Number, RowOf, Text, Whole
+from cosim.testbed.emulation import orders
+from cosim.testbed.emulation.orders import KEYS, LINKS, MAX_NAMES, MAX_ROWS, NAME, ROUTE, LinkKey
 from cosim.testbed.emulation.probing import Probe
-from cosim.testbed.emulation.protocol import PairCount, check
+from cosim.testbed.emulation.protocol import PairCount
 from cosim.testbed.emulation.routing import Hop, Table, checked
-from cosim.testbed.emulation.state import Health, LinkState, Position
+from cosim.testbed.emulation.state import Health, Position
 
 MAX_MESSAGE = 1 << 26  # B: all pairs of a thousand nodes
-MAX_NAMES = 4096
-MAX_ROWS = 1 << 20
-MAX_TEXT = 128  # characters of a name
 SESSION = 8  # B, of a client's and a service's id
-NAME = Text(MAX_TEXT, least=1, free=True, pattern=r"[^\x00-\x1f\x7f]+")
-_KEYS = Data(12 * MAX_ROWS, unit=12)  # (links, 3) int32: sender, receiver, interface, as places in `names`
+_LEAST, _MOST = np.array([bounds[1:] for bounds in BOUNDS]).T  # of a link's row
 _KEY = (NAME, NAME, NAME)
+_RATE = struct.Struct("<d")
 _COUNT = Whole()
 _TEXT = Text(500, free=True)
+_FIGURE = Number(unknown=True)
 
 FROM_CLIENT = MessageSet(
     "a client",
     {
         "hello": {},
-        # (links, 7) float64, as LinkState
-        "links": {"names": List(NAME, MAX_NAMES), "keys": _KEYS, "rows": Data(56 * MAX_ROWS, unit=56)},
+        # (links, fields of LinkState) float64
+        "links": LINKS,
         "move": {"names": List(NAME, MAX_NAMES), "rows": Data(24 * MAX_ROWS, unit=24)},  # (nodes, 3) float64, m
         # (links, 1) float64, bit/s
-        "probe": {"names": List(NAME, MAX_NAMES), "keys": _KEYS, "rows": Data(8 * MAX_ROWS, unit=8)},
+        "probe": {"names": List(NAME, MAX_NAMES), "keys": KEYS, "rows": Data(8 * MAX_ROWS, unit=8)},
         # node, destination, interface and neighbour, or None to withdraw the route
-        "routes": {"routes": List(Row((NAME, Text(40), Maybe(Text(15)), Maybe(Text(15)))), MAX_ROWS)},
+        "routes": {"routes": List(RowOf((NAME, *ROUTE)), MAX_ROWS)},
     },
     MAX_MESSAGE,
 )
@@ -56,46 +59,20 @@ FROM_SERVICE = MessageSet(
             "service": Data(SESSION, least=SESSION),
             "backend": NAME,
             "restarts": _COUNT,
-            "ports": List(Row((NAME, NAME)), MAX_ROWS),
-            "health": Row(
-                (
-                    Is(bool),
-                    Number(unknown=True),
-                    Number(unknown=True),
-                    _COUNT,
-                    _COUNT,
-                    _COUNT,
-                    Number(),
-                    Number(unknown=True),
-                    _COUNT,
-                    _COUNT,
-                    Number(unknown=True),
-                    Number(unknown=True),
-                )
+            "ports": List(RowOf((NAME, NAME)), MAX_ROWS),
+            # as the fields of Health, PairCount and Probe
+            "health": RowOf(
+                (Is(bool), _FIGURE, _FIGURE, *[_COUNT] * 3, Number(), _FIGURE, *[_COUNT] * 2, *[_FIGURE] * 2)
             ),
-            "counts": List(Row((*_KEY, _COUNT, _COUNT, _COUNT, _COUNT)), MAX_ROWS),
+            "counts": List(RowOf((*_KEY, *[_COUNT] * 4)), MAX_ROWS),
             "probes": List(
-                Row(
-                    (
-                        *_KEY,
-                        Data(SESSION),
-                        _COUNT,
-                        Number(unknown=True),
-                        Number(unknown=True),
-                        _COUNT,
-                        _COUNT,
-                        Number(unknown=True),
-                        _TEXT,
-                    )
-                ),
-                MAX_ROWS,
+                RowOf((*_KEY, Data(SESSION), _COUNT, _FIGURE, _FIGURE, _COUNT, _COUNT, _FIGURE, _TEXT)), MAX_ROWS
             ),
         },
     },
     MAX_MESSAGE,
 )
 
-LinkKey = tuple[str, str, str]  # sender, receiver, interface
 Links = dict[LinkKey, LinkState]
 
 
@@ -113,7 +90,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServiceAnswer:
     """The service's answer to a command."""
 
     service: bytes
@@ -136,7 +113,7 @@ class EmulationReport:
 
 def links(session: bytes, number: int, states: Mapping[LinkKey, LinkState]) -> bytes:
     """A message with states of links."""
-    return _packed("links", session, number, **_table(states, list(states.values())))
+    return _packed("links", session, number, **orders.links(states))
 
 
 def move(session: bytes, number: int, positions: Mapping[str, Position]) -> bytes:
@@ -147,7 +124,7 @@ def move(session: bytes, number: int, positions: Mapping[str, Position]) -> byte
 
 def probes(session: bytes, number: int, rates: Mapping[LinkKey, float]) -> bytes:
     """A message that asks for links to be measured; `rates` are those that they should have, bit/s."""
-    return _packed("probe", session, number, **_table(rates, list(rates.values())))
+    return _packed("probe", session, number, **orders.table(rates, [_RATE.pack(rate) for rate in rates.values()]))
 
 
 def routes(session: bytes, number: int, tables: Mapping[str, Table]) -> bytes:
@@ -183,10 +160,10 @@ def answer(service: bytes, number: int, error: str = "") -> bytes:
     return FROM_SERVICE.pack("answer", {"service": service, "error": error[:500]}, number=number)
 
 
-def read_answer(data: bytes) -> Answer:
+def read_answer(data: bytes) -> ServiceAnswer:
     """Read the answer of a service; ProtocolError when it is none."""
     message = _of("answer", data)
-    return Answer(message.body["service"], message.number, message.body["error"])
+    return ServiceAnswer(message.body["service"], message.number, message.body["error"])
 
 
 def report(said: EmulationReport) -> bytes:
@@ -216,14 +193,6 @@ def read_report(data: bytes) -> EmulationReport:
     )  # fmt: skip
 
 
-class _Names(dict[str, int]):
-    """Numbers names in the order in which they are asked for."""
-
-    def __missing__(self, name: str) -> int:
-        self[name] = len(self)
-        return self[name]
-
-
 def _packed(kind: str, session: bytes, number: int, **body: object) -> bytes:
     return FROM_CLIENT.pack(kind, body, session=session, number=number)
 
@@ -235,29 +204,18 @@ def _of(kind: str, data: bytes) -> Message:
     return message
 
 
-def _table(keys: Mapping[LinkKey, object], rows: object) -> dict[str, object]:
-    """A table with a row for each link."""
-    names = _Names()
-    places = [(names[sender], names[receiver], names[interface]) for sender, receiver, interface in keys]
-    return {
-        "names": list(names), "keys": np.asarray(places, "<i4").tobytes(), "rows": np.asarray(rows, "<f8").tobytes(),
-    }  # fmt: skip
-
-
 def _links(body: Mapping[str, Any]) -> Links:
-    made: Links = {}
-    for key, values in zip(*_keyed(body, 7), strict=True):
-        state = LinkState(*values)
-        check(state)
-        made[key] = state
-    return made
+    keys, rows = _keyed(body, len(LinkState._fields))
+    for row in rows[~((rows == 0.0) | ((rows >= _LEAST) & (rows <= _MOST))).all(axis=1)].tolist():
+        LinkState._make(row).check()
+    return dict(zip(keys, map(LinkState._make, rows.tolist()), strict=True))
 
 
 def _probes(body: Mapping[str, Any]) -> dict[LinkKey, float]:
     keys, rates = _keyed(body, 1)
-    if not all(rate >= 0 for (rate,) in rates):
+    if not (rates >= 0.0).all():
         raise ProtocolError("the rate of a link is negative or none")
-    return dict(zip(keys, (rate for (rate,) in rates), strict=True))
+    return dict(zip(keys, rates[:, 0].tolist(), strict=True))
 
 
 def _routes(body: Mapping[str, Any]) -> dict[str, dict[str, Hop | None]]:
@@ -268,7 +226,7 @@ def _routes(body: Mapping[str, Any]) -> dict[str, dict[str, Hop | None]]:
     return tables
 
 
-def _keyed(body: Mapping[str, Any], width: int) -> tuple[list[LinkKey], list[Any]]:
+def _keyed(body: Mapping[str, Any], width: int) -> tuple[list[LinkKey], NDArray[np.float64]]:
     """The links of a message, and their rows."""
     names, keys, rows = body["names"], _columns(body["keys"], "<i4", 3), _columns(body["rows"], "<f8", width)
     if len(keys) != len(rows):
@@ -280,7 +238,7 @@ def _keyed(body: Mapping[str, Any], width: int) -> tuple[list[LinkKey], list[Any
         if sender == receiver:
             raise ProtocolError(f"a link of '{names[sender]}' to itself")
         made.append((names[sender], names[receiver], names[interface]))
-    return made, rows.tolist()
+    return made, rows
 
 
 def _positions(body: Mapping[str, Any]) -> dict[str, Position]:

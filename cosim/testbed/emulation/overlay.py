@@ -48,7 +48,7 @@ def address(host: str) -> str:
         return str(asking.getsockname()[0])
 
 
-class Overlay:
+class TunnelOverlay:
     """The tunnels of this network namespace; `at` is its address between them. SetupError when it is not ours."""
 
     def __init__(self, at: str) -> None:

@@ -31,7 +31,7 @@ PORT = 9009
 OVERHEAD = 42  # B of Ethernet, IPv4 and UDP headers before the payload
 PAYLOAD = 1200  # B
 RUNS = 64  # that an answering probe remembers
-ECHO, COUNT, TELL = 1, 2, 3
+ECHO, COUNT, REPORT = 1, 2, 3
 SO_TIMESTAMPNS = 35  # asm-generic/socket.h; the number of its control message as well
 PATIENCE = 1.0  # s for an answer
 LOOK = 0.2  # s between looks at whether to end
@@ -39,7 +39,9 @@ Z = 3.290526731491926  # standard normal quantile: an interval with it misses on
 
 _ASK = struct.Struct("!4sBQq")  # magic, kind, run, when it left (ns)
 _ECHOED = struct.Struct("!4sBQqqq")  # the same, when it came and when the answer left, ns
-_TOLD = struct.Struct("!4sBQqQQqq")  # the same, datagrams and bytes of the run, when the first and the last came, ns
+_REPORTED = struct.Struct(
+    "!4sBQqQQqq"
+)  # the same, datagrams and bytes of the run, when the first and the last came, ns
 _MAGIC = b"CoLP"
 _SPEC = struct.Struct("@qq")
 
@@ -134,7 +136,7 @@ def answer(asked: socket.socket, ended: Callable[[], bool] = lambda: False) -> N
         reply = b""
         if kind == ECHO:
             reply = (head + struct.pack("!qq", came, time.time_ns())).ljust(len(data), b"\0")
-        elif kind == TELL:
+        elif kind == REPORT:
             reply = head + struct.pack("!QQqq", *runs.get(run, (0, 0, 0, 0)))
         elif kind == COUNT:
             counted = runs.setdefault(run, [0, 0, came, came])
@@ -183,7 +185,7 @@ def loss(asking: socket.socket, to: Address, count: int = 3000, pause: float = 0
     """Send `count` datagrams one way, one each `pause` s."""
     run = secrets.randbits(64)
     _pace(asking, to, run, count, pause, size)
-    received, *_ = _told(asking, to, run)
+    received, *_ = _counts_of(asking, to, run)
     low, high = interval(count - received, count)
     return Loss(count, received, 1 - received / count, low, high)
 
@@ -196,7 +198,7 @@ def rate(asking: socket.socket, to: Address, offered: float, duration: float = 2
     run, whole = secrets.randbits(64), (PAYLOAD + OVERHEAD) * 8
     count = max(2, round(offered * duration / whole))
     took = _pace(asking, to, run, count, whole / offered, PAYLOAD)
-    received, size, first, last = _told(asking, to, run)
+    received, size, first, last = _counts_of(asking, to, run)
     found = (size * 8 - whole) / (last - first) * 1e9 if received > 1 and last > first else 0.0
     return Rate(count * whole / took, found, 1 - received / count)
 
@@ -213,7 +215,7 @@ def _pace(asking: socket.socket, to: Address, run: int, count: int, pause: float
     return max(time.monotonic() - begun, count * pause)
 
 
-def _told(asking: socket.socket, to: Address, run: int) -> tuple[int, int, int, int]:
+def _counts_of(asking: socket.socket, to: Address, run: int) -> tuple[int, int, int, int]:
     """What has arrived of a run once no more does: datagrams, bytes, first and last time in ns.
 
     RunError when no answer comes back.
@@ -222,10 +224,10 @@ def _told(asking: socket.socket, to: Address, run: int) -> tuple[int, int, int, 
     before = None
     while time.monotonic() < end:
         with contextlib.suppress(ConnectionError):
-            asking.sendto(_ASK.pack(_MAGIC, TELL, run, time.time_ns()), to)
-            found = _answer(asking, run, _TOLD.size, time.monotonic() + PATIENCE)
+            asking.sendto(_ASK.pack(_MAGIC, REPORT, run, time.time_ns()), to)
+            found = _answer(asking, run, _REPORTED.size, time.monotonic() + PATIENCE)
             if found:
-                *_, received, size, first, last = _TOLD.unpack_from(found[0])
+                *_, received, size, first, last = _REPORTED.unpack_from(found[0])
                 if before == received:
                     return received, size, first, last
                 before = received

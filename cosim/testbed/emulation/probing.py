@@ -1,23 +1,15 @@
 """Probes between nodes of a running experiment: the network service orders them, sidecars make them inside.
 
-The connection is the one by which a sidecar has handed over its interfaces. The service sends, one JSON object a
-packet,
-
-    {"probe": n, "do": "answer", "interface": "wlan0"}       to the far node, which answers
-    {"probe": n, "address": "10.9.0.2", "port": 41234}       or {"probe": n, "error": "why"}
-    {"probe": n, "do": "ask", "to": "10.9.0.2", "port": 41234, "rate": 5e6}      to the near node, which answers
-    {"probe": n, "found": [delay, deviation, sent, received, rate]}              or {"probe": n, "error": "why"}
-    {"probe": n, "do": "end"}                                to the far node
+The far node is sent `answer` and replies with `answering`, then the near node `ask` and replies with `found`, then the
+far node `end`; either may reply with `failed`.
 
 One pair is probed at a time, so that probes do not disturb each other. No right is needed beyond those of a sidecar.
-This module needs the standard library only, as sidecars do.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import math
 import socket
 import threading
@@ -29,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from cosim.contract.errors import CosimError, RunError
+from cosim.talk.codec import Message
 from cosim.testbed.emulation import probe
+from cosim.testbed.emulation.orders import FROM_SIDECAR, SendTo
 
 ECHOES, PAUSE = 40, 0.01  # at most, and s between them at least
 COUNTED, GAP = 400, 0.002  # datagrams whose losses are counted, and s between them at least
@@ -42,7 +36,6 @@ OFFERED = 1.25  # of the link's rate
 LASTING = 0.4  # s of that
 LIMIT = 25.0  # s for a probe
 WAITING = 256  # probes that may wait
-WORD = 4096  # B of a packet
 SPARE = 20_000.0  # B/s of others on an interface from which its links are in use: their rate is not measured then
 DEVICES = Path("/proc/self/net/dev")  # counters of the interfaces in this network namespace
 
@@ -72,11 +65,11 @@ class _Order:
     until: float = 0.0  # s, monotonic
 
 
-class Orders:
-    """The service's part. `tell(node, word)` sends to a node's sidecar, and returns whether there is one."""
+class ProbeOrders:
+    """The service's part. `send_to` sends a message to a node's sidecar, and returns whether there is one."""
 
-    def __init__(self, tell: Callable[[str, Mapping[str, Any]], bool]) -> None:
-        self._tell = tell
+    def __init__(self, send_to: SendTo) -> None:
+        self._send_to = send_to
         self._waiting: deque[_Order] = deque()
         self._current: _Order | None = None
         self._ids = itertools.count(1)
@@ -99,33 +92,29 @@ class Orders:
             order = self._current = self._waiting.popleft()
             self._id, order.until = next(self._ids), time.monotonic() + LIMIT
             _, far, interface = order.key
-            if not self._tell(far, {"probe": self._id, "do": "answer", "interface": interface}):
+            if not self._send_to(far, "answer", {"probe": self._id, "interface": interface}):
                 self._end(error=f"{far} has no sidecar")
 
-    def heard(self, node: str, word: Mapping[str, Any]) -> None:
+    def heard(self, node: str, message: Message) -> None:
         """Handle a sidecar's message; messages of no order, or of another node, are ignored."""
-        order = self._current
-        if order is None or word.get("probe") != self._id:
+        order, body = self._current, message.body
+        if order is None or body.get("probe") != self._id:
             return
         near, far, _ = order.key
-        if "error" in word:
-            self._end(error=f"{node}: {word['error']}"[:200])
-        elif node == far and "port" in word:
-            asked = {"to": word.get("address"), "port": word["port"], "rate": _limited(order.rate)}
-            if not self._tell(near, {"probe": self._id, "do": "ask", **asked}):
+        if message.kind == "failed":
+            self._end(error=f"{node}: {body['error']}"[:200])
+        elif node == far and message.kind == "answering":
+            asked = {"to": body["address"], "port": body["port"], "rate": _limited(order.rate)}
+            if not self._send_to(near, "ask", {"probe": self._id, **asked}):
                 self._end(error=f"{near} has no sidecar")
-        elif node == near and "found" in word:
-            try:
-                delay, deviation, sent, received, rate = word["found"]
-                fine = {"delay": float(delay), "deviation": float(deviation), "rate": float(rate)}
-                self._end(**fine, sent=int(sent), received=int(received))
-            except (TypeError, ValueError):
-                self._end(error=f"{node} does not say what it has found")
+        elif node == near and message.kind == "found":
+            delay, deviation, sent, received, rate = body["figures"]
+            self._end(delay=delay, deviation=deviation, sent=sent, received=received, rate=rate)
 
     def _end(self, **found: Any) -> None:  # noqa: ANN401 - the fields of Probe
         order, self._current = self._current, None
         if order is not None:
-            self._tell(order.key[1], {"probe": self._id, "do": "end"})
+            self._send_to(order.key[1], "end", {"probe": self._id})
             self._keep(order, **found)
 
     def _keep(self, order: _Order, **found: Any) -> None:  # noqa: ANN401 - the fields of Probe
@@ -142,23 +131,19 @@ class Inside:
         self._link, self._addresses = link, dict(addresses)
         self._ended = threading.Event()  # of the thread that answers now
 
-    def take(self, data: bytes) -> None:
-        """Carry out the service's order; everything that takes time runs in a thread."""
+    def take(self, order: Message) -> None:
+        """Carry out the service's order; everything that takes time runs in a thread. Other messages are ignored."""
+        body, number = order.body, order.body.get("probe", 0)
         try:
-            word = json.loads(data)
-            number, what = int(word["probe"]), word["do"]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            return
-        try:
-            if what == "answer":
-                self._answer(number, self._addresses[word["interface"]])
-            elif what == "ask":
-                to = (str(word["to"]), int(word["port"]))
-                threading.Thread(target=self._ask, args=(number, to, float(word["rate"])), daemon=True).start()
-            elif what == "end":
+            if order.kind == "answer":
+                self._answer(number, self._addresses[body["interface"]])
+            elif order.kind == "ask":
+                asked = (number, (body["to"], body["port"]), body["rate"])
+                threading.Thread(target=self._ask, args=asked, daemon=True).start()
+            elif order.kind == "end":
                 self._ended.set()
-        except (CosimError, KeyError, TypeError, ValueError) as error:
-            self._say(number, error=f"{type(error).__name__}: {error}")
+        except (CosimError, KeyError) as error:
+            self._say("failed", number, error=f"{type(error).__name__}: {error}")
 
     def close(self) -> None:
         """Answer no more."""
@@ -174,18 +159,18 @@ class Inside:
                 probe.answer(opened, lambda: ended.is_set() or time.monotonic() > until)
 
         threading.Thread(target=answer, name="probe", daemon=True).start()
-        self._say(number, address=address, port=opened.getsockname()[1])
+        self._say("answering", number, address=address, port=opened.getsockname()[1])
 
     def _ask(self, number: int, to: tuple[str, int], rate: float) -> None:
         try:
             with probe.opened() as asking:
-                self._say(number, found=measure(asking, to, rate, lambda: carried(self._addresses)))
+                self._say("found", number, figures=measure(asking, to, rate, lambda: carried(self._addresses)))
         except (CosimError, OSError) as error:
-            self._say(number, error=str(error)[:200])
+            self._say("failed", number, error=str(error)[:200])
 
-    def _say(self, number: int, **what: object) -> None:
+    def _say(self, kind: str, number: int, **what: object) -> None:
         with contextlib.suppress(OSError):  # the service is gone, and with it who wanted to know
-            self._link.send(json.dumps({"probe": number, **what}).encode())
+            self._link.send(FROM_SIDECAR.pack(kind, {"probe": number, **what}))
 
 
 def carried(interfaces: Collection[str], table: Path = DEVICES) -> int:

@@ -3,19 +3,19 @@
 An engine is a program that is called `ENGINE [options] --control=FD`. It ends with exit code 0 at `Q`
 and when its standard input ends, and dies with its parent. Both linkd and the ns-3 engine speak this:
 
-Standard input, one command a line; ports are numbers from 0; a line that is wrong is counted, nothing else:
+Standard input, one record a command, as `engine_command` of native/link_state.h has it; ports are numbers from 0. A
+record that is wrong is counted, nothing else:
 
-    P port x y z                                                  position, m (engines without a radio ignore it)
-    C port channel                                                ports of a channel share its air; -1: none
-    B port 0|1                                                    1: a base station; all links from it share one
-                                                                  transmitter, all links to it another
-    L from to delay_us jitter_us loss_ppm rate_bps limit          state of a link; rate 0: not limited
-      burst_thousandths reorder_ppm                               behind it, or neither: frames lost in a row on
-                                                                  average, 0: independently; reordered frames
-    Q                                                             end
+    kind  port  other     what follows
+    P     port            x, y, z: position, m (engines without a radio ignore it)
+    C     port  channel   ports of a channel share its air; -1: none
+    B     port  0 or 1    1: a base station; all links from it share one transmitter, all links to it another
+    L     from  to        queue, s at the link's rate; the link's row, as it is in the messages to the service
+    Q                     end
 
-`limit` is the size of the link's queue in bytes: what waits to be sent, not what is on its way. A link that
-was never set is down, as is one with a loss of 1000000 ppm.
+A link's queue holds ten full frames at least: what waits to be sent, not what is on its way. A link that was never set
+is down, as is one without a rate or with a loss of 1. An engine imposes a row as the integers that the marks of
+`cosim.contract.link.LinkState` name.
 
 The control socket (SOCK_SEQPACKET, the descriptor FD) opens and closes ports, in the order of its packets:
 
@@ -33,7 +33,7 @@ Standard output, a JSON object a line, the first when the engine is ready and th
      "in_drop": 0, "out_drop": 0,             frames refused, by full queues too, frames that a port did not take
      "over": 0,                               those refused since there was no memory for them (may be absent)
      "lag_at": 71.2,                          s of the monotonic clock, when the largest lag was seen (may be absent)
-     "bad": 0,                                lines and packets that were wrong
+     "bad": 0,                                commands and packets that were wrong
      "cpu": 0.02, "rss_mb": 11.5,             s of processor time, MiB of memory
      "pairs": [[from, to, frames, bytes, lost, dropped], ...]}
 
@@ -47,22 +47,26 @@ import math
 import socket
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
 
 from cosim.contract.errors import ProtocolError
-from cosim.testbed.emulation.state import LinkState, Position
+from cosim.contract.link import INTEGERS, LinkState
+from cosim.contract.quantity import quantities
+from cosim.testbed.emulation.state import Position
+
+K = TypeVar("K")
 
 MAX_PORTS = 1024
 MAX_LINE = 1 << 24  # B of one line of statistics
-MAX_DELAY = 60.0  # s, delay and jitter alike
-MAX_RATE = 10**12  # bit/s
 MAX_LIMIT = 1 << 30  # B
-MAX_BURST = 1e6  # frames
-ALL_LOST = 1_000_000  # ppm
 LEAST_QUEUE = 16_000  # B, ten full frames
 ATTACH = struct.Struct("<I6s")
 DETACH = struct.Struct("<I")
+COMMAND = struct.Struct(f"=IIi4xd{len(INTEGERS)}d")  # `engine_command` of native/link_state.h
+_POSITION, _CHANNEL, _CELL, _LINK, _END = b"PCBLQ"
+_NONE = (0.0,) * len(INTEGERS)
+END = COMMAND.pack(_END, 0, 0, 0.0, *_NONE)
 
 
 class PairCount(NamedTuple):
@@ -78,19 +82,33 @@ class PairCount(NamedTuple):
 class Statistics:
     """One line of an engine's output; counts since its start."""
 
-    lag_mean: float  # s
-    lag_max: float  # s
-    received: int  # frames
-    delivered: int  # frames
-    lost: int  # frames
-    refused: int  # frames
-    undelivered: int  # frames
-    bad: int  # lines and packets
-    cpu: float  # s
-    memory: float  # B, NaN: not known
-    overflowed: int  # frames, of those refused: for want of memory, not of queue
-    lag_at: float  # s of the monotonic clock, when the largest lag was seen; NaN: not known
-    pairs: Mapping[tuple[int, int], PairCount]  # those that changed
+    lag_mean: float = 0.0  # s
+    lag_max: float = 0.0  # s
+    lag_at: float = math.nan  # s of the monotonic clock, when the largest lag was seen; NaN: not known
+    memory: float = math.nan  # B, NaN: not known
+    received: int = 0  # frames
+    delivered: int = 0  # frames
+    lost: int = 0  # frames
+    refused: int = 0  # frames
+    undelivered: int = 0  # frames
+    overflowed: int = 0  # frames, of those refused: for want of memory, not of queue
+    bad: int = 0  # commands and packets
+    cpu: float = 0.0  # s
+    pairs: Mapping[tuple[int, int], PairCount] = field(default_factory=dict)  # those that changed
+
+    def after(self, earlier: Statistics) -> Statistics:
+        """Totals with those of an engine before this one; the rest as now, without pairs."""
+        names = ("received", "delivered", "lost", "refused", "undelivered", "overflowed", "bad", "cpu")
+        return replace(self, pairs={}, **{name: getattr(earlier, name) + getattr(self, name) for name in names})
+
+
+def added(first: Mapping[K, PairCount], second: Mapping[K, PairCount]) -> dict[K, PairCount]:
+    """The counts of both together."""
+    total = dict(first)
+    for key, count in second.items():
+        earlier = total.get(key)
+        total[key] = PairCount(*map(sum, zip(count, earlier, strict=True))) if earlier else count
+    return total
 
 
 def statistics(line: bytes) -> Statistics:
@@ -119,52 +137,44 @@ def statistics(line: bytes) -> Statistics:
         raise ProtocolError(f"not a line of statistics ({error}): {line[:80]!r}") from error
 
 
-def position_line(port: int, position: Position) -> bytes:
+def position_command(port: int, position: Position) -> bytes:
     """`P`: where a port is."""
-    return b"P %d %.3f %.3f %.3f\n" % (port, *position)
+    return COMMAND.pack(_POSITION, port, 0, 0.0, *position, *_NONE[3:])
 
 
-def channel_line(port: int, channel: int) -> bytes:
+def channel_command(port: int, channel: int) -> bytes:
     """`C`: whose air a port shares."""
-    return b"C %d %d\n" % (port, channel)
+    return COMMAND.pack(_CHANNEL, port, channel, 0.0, *_NONE)
 
 
-def cell_line(port: int, cell: bool) -> bytes:
+def cell_command(port: int, cell: bool) -> bytes:
     """`B`: whether a port is that of a base station."""
-    return b"B %d %d\n" % (port, cell)
+    return COMMAND.pack(_CELL, port, cell, 0.0, *_NONE)
 
 
-def link_line(sender: int, receiver: int, state: LinkState, queue: float) -> bytes:
-    """`L`: what the link is like; its queue holds `queue` s at the link's rate, ten full frames at least."""
-    rate, delay, jitter, loss, _, burst, reorder = state
-    if rate <= 0.0 or loss >= 1.0:
-        return b"L %d %d 0 0 %d 0 0\n" % (sender, receiver, ALL_LOST)
-    # Below 1 bit/s would become 0, which stands for "not limited".
-    bits = 0 if rate > MAX_RATE else max(1, int(rate))
-    limit = min(MAX_LIMIT, max(LEAST_QUEUE, int(bits * queue / 8)))
-    line = b"L %d %d %d %d %d %d %d" % (
-        sender,
-        receiver,
-        int(min(delay, MAX_DELAY) * 1e6 + 0.5),
-        int(min(jitter, MAX_DELAY) * 1e6 + 0.5),
-        int(loss * 1e6 + 0.5),
-        bits,
-        limit,
+def link_command(sender: int, receiver: int, state: LinkState, queue: float) -> bytes:
+    """`L`: what the link is like; its queue holds `queue` s at the link's rate."""
+    return COMMAND.pack(_LINK, sender, receiver, queue, *state)
+
+
+def header() -> str:
+    """The text of native/link_state.h: commands, a link's state as integers, and how each comes from a row's value."""
+    forms = []
+    for name, form in INTEGERS.items():
+        least = quantities(LinkState)[name].least
+        forms.append(f"{{{form.scale:.1f}, {least:.1f}, {form.most:.1f}, {int(form.unlimited)}}}")
+    names = ", ".join(INTEGERS)
+    return (
+        "/* Made by `header` in ../protocol.py from cosim/contract/link.py. */\n#include <stdint.h>\n\n"
+        f"#define LINK_FIELDS {len(INTEGERS)}\n"
+        "/* integers per unit, least and most, and whether more is sent as 0: not limited */\n"
+        f"#define LINK_FORMS {{{', '.join(forms)}}}\n"
+        f"#define MAX_LIMIT UINT64_C({MAX_LIMIT}) /* B */\n#define LEAST_QUEUE UINT64_C({LEAST_QUEUE}) /* B */\n\n"
+        f"typedef struct {{\n    uint64_t {names};\n}} link_state;\n\n"
+        "typedef struct {\n    uint32_t kind, port;\n    int32_t other, unused;\n    double queue;\n"
+        f"    union {{\n        struct {{\n            double {names};\n        }} row;\n"
+        "        double values[LINK_FIELDS];\n    };\n} engine_command;\n"
     )
-    if burst or reorder:
-        line += b" %d %d" % (int(min(burst, MAX_BURST) * 1e3 + 0.5), int(reorder * 1e6 + 0.5))
-    return line + b"\n"
-
-
-def check(state: LinkState) -> None:
-    """Raise ProtocolError for a state that no link can have."""
-    rate, delay, jitter, loss, _, burst, reorder = state
-    positive = rate >= 0.0 and 0.0 <= delay < math.inf and 0.0 <= jitter < math.inf
-    if not (positive and 0.0 <= loss <= 1.0 and 0.0 <= reorder <= 1.0 and (burst == 0.0 or 1.0 <= burst < math.inf)):
-        raise ProtocolError(
-            f"no such link: {state}; rate, delay and jitter are 0 or more, loss and reorder are between 0 and 1, "
-            "burst is 0, or 1 or more, none is NaN"
-        )
 
 
 def send_attach(control: socket.socket, port: int, descriptor: int, mac: str) -> None:

@@ -1,8 +1,7 @@
 """The network service's part of traffic control: sidecars impose the links, each those from its node.
 
-The service needs no right for it and moves no packet; the words are in `cosim.testbed.emulation.shaping`. Whether a
-kernel can
-shape is known in the nodes only, so the first sidecar decides for all: it brings its interfaces as it can.
+The service needs no right for it and moves no packet. Whether a kernel can shape is known in the nodes only, so the
+first sidecar decides for all: it brings its interfaces as it can.
 """
 
 from __future__ import annotations
@@ -10,17 +9,18 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from cosim.contract.errors import RunError
-from cosim.testbed.emulation import protocol
+from cosim.contract.link import LinkState
+from cosim.talk.codec import Message
+from cosim.testbed.emulation import orders
 from cosim.testbed.emulation.divided import Carrying
-from cosim.testbed.emulation.handover import Announcement, RefusedError
+from cosim.testbed.emulation.handover import Announcement, PortRefusedError
+from cosim.testbed.emulation.orders import PART, LinkKey, SendTo
 from cosim.testbed.emulation.protocol import PairCount
-from cosim.testbed.emulation.shaping import PART
-from cosim.testbed.emulation.state import Health, LinkState, Position
+from cosim.testbed.emulation.state import Health, Position
 from cosim.testbed.emulation.tc import TRAFFIC_CONTROL
 
 log = logging.getLogger("cosim.network")
@@ -28,11 +28,10 @@ log = logging.getLogger("cosim.network")
 APART = "links do not share the air of wlan0 or of a cell"  # as the kernel imposes them
 
 Port = tuple[str, str]  # node and interface
-Key = tuple[str, str, str]  # sender, receiver, interface
 
 
 @dataclass(slots=True)
-class _Said:
+class _SidecarReport:
     """What a sidecar has reported of its packets."""
 
     sent: int = 0
@@ -41,19 +40,19 @@ class _Said:
 
 
 class Relay:
-    """A `Backend` that has sidecars shape. `tell(node, word)` sends to one, and returns whether it was reached."""
+    """A `Backend` that has sidecars shape. `send_to` sends a message to one."""
 
     def __init__(self) -> None:
-        self.tell: Callable[[str, Mapping[str, Any]], bool] = lambda _node, _word: False
+        self.send_to: SendTo = lambda _node, _kind, _body: False
         self._macs: dict[Port, str] = {}  # of all that were ever attached
         self._at: dict[Port, str] = {}  # where they are, "": on one wire with all others
         self._nodes: dict[Port, str] = {}  # interface and MAC -> node
-        self._states: dict[Key, LinkState] = {}
-        self._unsaid: dict[str, set[Key]] = {}  # by sender
+        self._states: dict[LinkKey, LinkState] = {}
+        self._unsaid: dict[str, set[LinkKey]] = {}  # by sender
         self._strangers: dict[str, set[Port]] = {}  # by node: whose places have not been sent to it
         self._listening: set[str] = set()  # nodes; before that a word would be taken for an answer
-        self._said: dict[str, _Said] = {}
-        self._counts: dict[Key, PairCount] = {}
+        self._said: dict[str, _SidecarReport] = {}
+        self._counts: dict[LinkKey, PairCount] = {}
         self._closed = False
 
     def announced(self, what: Announcement) -> None:
@@ -88,40 +87,30 @@ class Relay:
     def move(self, positions: Mapping[str, Position]) -> None:
         """Nothing: there is no radio here."""
 
-    def links(self, states: Mapping[Key, LinkState]) -> None:
+    def links(self, states: Mapping[LinkKey, LinkState]) -> None:
         """Have these imposed; what a sidecar refuses is heard later."""
         for state in states.values():
-            protocol.check(state)
+            state.check()
         self._states.update(states)
         for key in states:
             self._unsaid.setdefault(key[0], set()).add(key)
         for node in {key[0] for key in states}:
             self._say(node)
 
-    def heard(self, node: str, word: Mapping[str, Any]) -> str:
-        """Take a sidecar's report on its packets; return why it refuses something, or "".
-
-        Reports that cannot be read are ignored.
-        """
-        told = word.get("shaped")
-        if not isinstance(told, dict):
-            return ""
-        if "refused" in told:
-            text = str(told["refused"])
+    def heard(self, node: str, message: Message) -> str:
+        """Take a sidecar's report on its packets; return why it refuses something, or ""."""
+        if message.kind == "unshaped":
+            text = str(message.body["error"])
             for (_, mac), name in self._nodes.items():
                 text = text.replace(mac, name)
             return f"{node}: {text}"
-        said = self._said.setdefault(node, _Said())
-        try:
-            if "health" in told:
-                sent, dropped, cpu = told["health"]
-                said.sent, said.dropped, said.cpu = said.sent + int(sent), said.dropped + int(dropped), float(cpu)
-            for interface, mac, frames, size, dropped in told.get("counts", ()):
-                receiver = self._nodes.get((interface, mac))
-                if receiver:
-                    self._counts[node, receiver, interface] = PairCount(int(frames), int(size), 0, int(dropped))
-        except (TypeError, ValueError):
-            return ""
+        said = self._said.setdefault(node, _SidecarReport())
+        sent, dropped, said.cpu = message.body["health"]
+        said.sent, said.dropped = said.sent + sent, said.dropped + dropped
+        for interface, mac, frames, size, dropped in message.body["counts"]:
+            receiver = self._nodes.get((interface, mac))
+            if receiver:
+                self._counts[node, receiver, interface] = PairCount(frames, size, 0, dropped)
         return ""
 
     @property
@@ -129,7 +118,7 @@ class Relay:
         """None: the kernel needs no watching."""
         return 0
 
-    def counts(self) -> dict[Key, PairCount]:
+    def counts(self) -> dict[LinkKey, PairCount]:
         """What became of the packets so far, as reported by sidecars; losses count as drops."""
         return dict(self._counts)
 
@@ -154,31 +143,30 @@ class Relay:
         strangers = sorted(port for port in self._strangers.get(node, ()) if self._at.get(port))
         keys = sorted(key for key in self._unsaid.get(node, ()) if (key[1], key[2]) in self._macs)
         places = [[i, self._macs[other, i], self._at[other, i]] for other, i in strangers]
-        links = [[i, self._macs[receiver, i], *self._states[node, receiver, i].imposed] for _, receiver, i in keys]
-        if self._all(node, "peers", places):
+        links = [((node, self._macs[receiver, i], i), self._states[node, receiver, i]) for _, receiver, i in keys]
+        if all(self.send_to(node, "peers", {"peers": places[k : k + PART]}) for k in range(0, len(places), PART)):
             self._strangers.pop(node, None)
-        if self._all(node, "links", links):
+        if all(
+            self.send_to(node, "links", orders.links(dict(links[k : k + PART]))) for k in range(0, len(links), PART)
+        ):
             self._unsaid.get(node, set()).difference_update(keys)
             if not self._unsaid.get(node):
                 self._unsaid.pop(node, None)
 
-    def _all(self, node: str, name: str, rows: Sequence[Sequence[object]]) -> bool:
-        return all(self.tell(node, {name: rows[k : k + PART]}) for k in range(0, len(rows), PART))
 
-
-class Choice:
+class RelayChoice:
     """A `Backend` that is the relay or another, as the first sidecar's kernel has it."""
 
     def __init__(self, other: Callable[[], tuple[Carrying, str]], remark: str = "") -> None:
         self._other, self._remark = other, remark
         self._relay = Relay()
         self._chosen: Carrying | None = None
-        self._states: dict[Key, LinkState] = {}
+        self._states: dict[LinkKey, LinkState] = {}
         self.name = TRAFFIC_CONTROL  # in reports
 
-    def reached_by(self, tell: Callable[[str, Mapping[str, Any]], bool]) -> None:
-        """Use `tell(node, word)` to send to sidecars."""
-        self._relay.tell = tell
+    def reached_by(self, send_to: SendTo) -> None:
+        """Use `send_to` to send to sidecars."""
+        self._relay.send_to = send_to
 
     def announced(self, what: Announcement) -> None:
         """A sidecar comes with an interface. RefusedError when it does not suit those of others."""
@@ -192,7 +180,7 @@ class Choice:
             log.info("%s", self.name)
             self._chosen.links(self._states)
         elif shaped != (self._chosen is self._relay):
-            raise RefusedError(f"links are by {self.name}; all nodes have to be on machines that can do the same")
+            raise PortRefusedError(f"links are by {self.name}; all nodes have to be on machines that can do the same")
         if shaped:
             self._relay.announced(what)
 
@@ -201,9 +189,9 @@ class Choice:
         if self._chosen is self._relay:
             self._relay.wanted(node)
 
-    def heard(self, node: str, word: Mapping[str, Any]) -> str:
+    def heard(self, node: str, message: Message) -> str:
         """Take the message of a sidecar that shapes; return why it refuses something, or ""."""
-        return self._relay.heard(node, word)
+        return self._relay.heard(node, message)
 
     @property
     def _backend(self) -> Carrying:
@@ -221,7 +209,7 @@ class Choice:
         """To the one that was chosen."""
         self._backend.move(positions)
 
-    def links(self, states: Mapping[Key, LinkState]) -> None:
+    def links(self, states: Mapping[LinkKey, LinkState]) -> None:
         """To the one that was chosen; until then they are kept."""
         if self._chosen is None:
             self._states.update(states)
@@ -233,7 +221,7 @@ class Choice:
         """Of the one that was chosen."""
         return self._backend.restarts
 
-    def counts(self) -> dict[Key, PairCount]:
+    def counts(self) -> dict[LinkKey, PairCount]:
         """Of the one that was chosen."""
         return self._backend.counts()
 

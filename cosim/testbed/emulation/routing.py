@@ -1,33 +1,25 @@
-"""Routes inside nodes: set by the bus's side, kept by the service, made by sidecars.
-
-Messages use the connection by which a sidecar hands over its interfaces. To the sidecar (null withdraws a destination;
-`via` is "" for one that is reached directly):
-
-    {"routes": {"10.172.0.0/17": ["lte0", "10.172.0.4"], "10.172.0.9/32": null}}
-
-and from it, when its interfaces are there: {"routes": "all"}, which requests every route of its node.
-"""
+"""Routes inside nodes: set by the bus's side, kept by the service, made by sidecars."""
 
 from __future__ import annotations
 
 import errno
 import ipaddress
-import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cosim.contract.errors import ProtocolError, SetupError
+from cosim.talk.codec import Message
 from cosim.testbed.emulation import rtnetlink
+from cosim.testbed.emulation.orders import SendTo
 from cosim.testbed.emulation.rtnetlink import Netlink
 from cosim.testbed.emulation.taps import INTERFACE
 
 log = logging.getLogger(__name__)
 
-PART = 32  # routes in a word
-ALL = {"routes": "all"}
+PART = 32  # routes in a packet
 SETTINGS = Path("/proc/sys/net/ipv4")
 # A base station passes packets on, also back into the cell that they came from, and that is as it should be.
 FORWARDING = {"ip_forward": "1", "conf/all/send_redirects": "0", "conf/default/send_redirects": "0"}
@@ -56,11 +48,11 @@ def checked(destination: object, interface: object, via: object) -> tuple[str, H
         raise ProtocolError(f"not a route: {error}") from error
 
 
-class Routes:
-    """The service's part. `tell(node, word)` sends to a node's sidecar, and returns whether there is one."""
+class SidecarRoutes:
+    """The service's part. `send_to` sends a message to a node's sidecar, and returns whether there is one."""
 
-    def __init__(self, tell: Callable[[str, Mapping[str, Any]], bool]) -> None:
-        self._tell = tell
+    def __init__(self, send_to: SendTo) -> None:
+        self._send_to = send_to
         self._tables: dict[str, dict[str, Hop]] = {}
 
     def change(self, tables: Mapping[str, Table]) -> None:
@@ -81,29 +73,23 @@ class Routes:
     def _say(self, node: str, table: Table) -> None:
         rows = list(table.items())
         for start in range(0, len(rows), PART):
-            self._tell(node, {"routes": dict(rows[start : start + PART])})
+            part = [[to, *(hop or (None, None))] for to, hop in rows[start : start + PART]]
+            self._send_to(node, "routes", {"routes": part})
 
 
-class Kernel:
+class KernelRoutes:
     """A sidecar's part: the routes of its own network namespace."""
 
     def __init__(self) -> None:
         self._netlink = Netlink()
 
-    def take(self, data: bytes) -> None:
+    def take(self, order: Message) -> None:
         """Make and withdraw routes as ordered by the service; failures are logged. Other messages are ignored."""
-        try:
-            word = json.loads(data)
-        except (ValueError, RecursionError):
-            return
-        routes = word.get("routes") if isinstance(word, dict) else None
-        if not isinstance(routes, dict):
-            return
         messages, meant = [], []
-        for destination, hop in routes.items():
+        for destination, interface, via in order.body["routes"] if order.kind == "routes" else ():
             try:
-                network, found = checked(destination, *(hop or (None, None)))
-            except (ProtocolError, TypeError) as error:
+                network, found = checked(destination, interface, via)
+            except ProtocolError as error:
                 log.warning("%s", error)
                 continue
             index = self._netlink.index(found.interface) if found else 0

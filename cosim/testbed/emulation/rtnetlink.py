@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cosim.contract.errors import RunError, SetupError
+from cosim.contract.link import LinkState
 from cosim.testbed.emulation import netns
 
 NEWLINK, DELLINK, GETLINK, SETLINK = 16, 17, 18, 19
@@ -96,29 +97,29 @@ def htb_class(interface: int, classid: int, parent: int, rate: float, flags: int
 
 
 def netem(
-    interface: int, handle: int, parent: int, delay: float, jitter: float, loss: float, limit: int, flags: int = 0,
-    *, burst: float = 0.0, reorder: float = 0.0,
+    interface: int, handle: int, parent: int, state: LinkState, limit: int, flags: int = 0
 ) -> bytes:  # fmt: skip
-    """Delay and jitter in s, loss and reordered as fractions, `limit` in packets; flags CREATE for a new one.
+    """All of `state` but its rate; `limit` in packets; flags CREATE for a new one.
 
     A `burst` above 0 makes the losses those of Gilbert's model, with as many packets in a row on average.
 
     Jitter is uniform. netem sorts packets by the time they are due, unless it has a rate: then each follows the last.
     """
-    orderly = LIMITLESS if jitter > 0 else 0  # B/s
-    more = b""
-    if burst and 0.0 < loss < 1.0:
-        leave = 1.0 / burst
+    orderly = LIMITLESS if state.jitter > 0 else 0  # B/s
+    more, loss = b"", state.loss
+    if state.burst and 0.0 < loss < 1.0:
+        leave = 1.0 / state.burst
         enter = min(1.0, leave * loss / (1.0 - loss))
         more, loss = _BURSTS.pack(24, 5, 20, 2, round(enter * 0xFFFFFFFF), round(leave * 0xFFFFFFFF), 0, 0), 0.0
-    if reorder:
-        more += _REORDER.pack(12, 3, round(reorder * 0xFFFFFFFF), 0)
+    if state.reorder:
+        more += _REORDER.pack(12, 3, round(state.reorder * 0xFFFFFFFF), 0)
     return _NETEM.pack(
         _NETEM.size + len(more), NEWQDISC, _REQUEST | flags, 0, 0, 0, 0, interface, handle, parent, 0,
         10, 1, b"netem", 72 + len(more), 2,
-        min(int(delay / TICK), 0xFFFFFFFF), limit, round(loss * 0xFFFFFFFF), int(reorder > 0), 0,
-        min(int(jitter / TICK), 0xFFFFFFFF),
-        12, 10, round(delay * 1e9), 12, 11, round(jitter * 1e9), 20, 6, orderly, 0, 0, 0,
+        min(int(state.delay / TICK), 0xFFFFFFFF), limit, round(loss * 0xFFFFFFFF), int(state.reorder > 0),
+        round(state.duplicate * 0xFFFFFFFF),
+        min(int(state.jitter / TICK), 0xFFFFFFFF),
+        12, 10, round(state.delay * 1e9), 12, 11, round(state.jitter * 1e9), 20, 6, orderly, 0, 0, 0,
     ) + more  # fmt: skip
 
 
@@ -352,10 +353,7 @@ class Netlink:
     def counters(self, interface: int) -> tuple[int, int]:
         """Packets that the root qdisc has sent, and dropped."""
         body, _ = self.ask(traffic(GETQDISC, ECHO, interface, 0, ROOT))
-        statistics = attributes(attributes(body[_TC.size :]).get(7, b""))
-        basic, queue = statistics.get(1, b""), statistics.get(3, b"")
-        sent = struct.unpack_from("=QI", basic)[1] if len(basic) >= 12 else 0
-        return sent, struct.unpack_from("=III", queue)[2] if len(queue) >= 12 else 0
+        return _figures(body)[1:]
 
     def classes(self, interface: int) -> dict[int, tuple[int, int, int]]:
         """Of each class of an interface: bytes and packets that it has sent, packets that it has dropped."""
@@ -370,15 +368,19 @@ class Netlink:
                     continue
                 if kind != NEWCLASS:  # the end, or a refusal
                     return found
-                statistics = attributes(attributes(body[_TC.size :]).get(7, b""))
-                basic, queue = statistics.get(1, b""), statistics.get(3, b"")
-                size, sent = struct.unpack_from("=QI", basic) if len(basic) >= 12 else (0, 0)
-                dropped = struct.unpack_from("=III", queue)[2] if len(queue) >= 12 else 0
-                found[struct.unpack_from("=I", body, 8)[0]] = (size, sent, dropped)
+                found[struct.unpack_from("=I", body, 8)[0]] = _figures(body)
 
     def close(self) -> None:
         """May be called twice."""
         self._socket.close()
+
+
+def _figures(body: bytes) -> tuple[int, int, int]:
+    """Bytes and packets that a qdisc or class has sent, packets that it has dropped (TCA_STATS2)."""
+    statistics = attributes(attributes(body[_TC.size :]).get(7, b""))
+    basic, queue = statistics.get(1, b""), statistics.get(3, b"")
+    size, sent = struct.unpack_from("=QI", basic) if len(basic) >= 12 else (0, 0)
+    return size, sent, struct.unpack_from("=III", queue)[2] if len(queue) >= 12 else 0
 
 
 def failure(refusal: Refusal, what: str) -> RunError:

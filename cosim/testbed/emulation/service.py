@@ -1,6 +1,6 @@
 """The network service: owns the interfaces of the nodes and imposes the links that the bus's side requests.
 
-    python -m cosim.testbed.emulation.service [--backend linkd|linkd-python|tc]
+    python -m cosim.testbed.emulation.service [--backend linkd|tc]
         [--engine 'PROGRAM ARGUMENTS' [--carries wlan0]] [--shared wlan0] [--cell north,lte0] [--seed 0]
         [--sidecars /run/cosim/links.sock] [--commands tcp://127.0.0.1:5560] [--reports tcp://127.0.0.1:5561]
 
@@ -24,25 +24,26 @@ import signal
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import zmq
 
 from cosim.contract.errors import CosimError
+from cosim.talk.codec import Message
 from cosim.talk.doorkeeper import Limits
 from cosim.talk.sockets import Door
 from cosim.testbed.emulation import compiled, message
 from cosim.testbed.emulation.divided import Carrying, Divided
 from cosim.testbed.emulation.engine import EngineBackend
 from cosim.testbed.emulation.handover import Reception
-from cosim.testbed.emulation.message import Command, EmulationReport, LinkKey
-from cosim.testbed.emulation.probing import Orders
+from cosim.testbed.emulation.message import Command, EmulationReport
+from cosim.testbed.emulation.orders import MAX_TEXT, LinkKey
+from cosim.testbed.emulation.probing import ProbeOrders
 from cosim.testbed.emulation.protocol import PairCount
-from cosim.testbed.emulation.relay import Choice
-from cosim.testbed.emulation.routing import Routes
+from cosim.testbed.emulation.relay import RelayChoice
+from cosim.testbed.emulation.routing import SidecarRoutes
 from cosim.testbed.emulation.tc import TRAFFIC_CONTROL
 
 log = logging.getLogger("cosim.network")
@@ -59,20 +60,20 @@ class EmulationService:
     """Sidecars on one side, clients on the other, a backend between them."""
 
     def __init__(
-        self, backend: Carrying | Choice, name: str, sidecars: Path, mode: int, commands: str, reports: str
+        self, backend: Carrying | RelayChoice, name: str, sidecars: Path, mode: int, commands: str, reports: str
     ) -> None:
         self.id = secrets.token_bytes(message.SESSION)
         self._backend, self._name = backend, name
         self._last: OrderedDict[bytes, int] = OrderedDict()  # session -> number of its last command
-        self._told: dict[LinkKey, PairCount] = {}
+        self._reported: dict[LinkKey, PairCount] = {}
         self._unread, self._unread_at = 0, math.nan  # frames that interfaces dropped since the last report, and when
         self._asker: tuple[bytes, int] | None = None  # who has sent links last, and the number of that message
         self._reception = Reception(sidecars, backend, mode)
-        self._probes = Orders(self._reception.tell)
-        self._routes = Routes(self._reception.tell)
+        self._probes = ProbeOrders(self._reception.send_to)
+        self._routes = SidecarRoutes(self._reception.send_to)
         self._reception.heard = self._heard
-        if isinstance(backend, Choice):
-            backend.reached_by(self._reception.tell)
+        if isinstance(backend, RelayChoice):
+            backend.reached_by(self._reception.send_to)
             self._reception.announced = backend.announced
         self._doors: list[Door] = []
         try:
@@ -89,19 +90,19 @@ class EmulationService:
     def run(self) -> None:
         """Serve until interrupted."""
         due = time.monotonic()
-        told: set[tuple[str, str]] = set()  # ports
+        reported: set[tuple[str, str]] = set()  # ports
         while True:
             ready = dict(self._poller.poll(math.ceil(max(0.0, due - time.monotonic()) * 1e3)))
             if self._reception.fileno() in ready:
                 self._reception.serve()
-                if self._reception.ports - told:  # a run that waits for them need not wait for the next report too
+                if self._reception.ports - reported:  # a run that waits for them need not wait for the next report too
                     due = min(due, time.monotonic())
             if self._commands in ready:
                 self._take()
             self._probes.serve()
             if time.monotonic() >= due:
                 self._report()
-                told = self._reception.ports
+                reported = self._reception.ports
                 due = max(due + PERIOD, time.monotonic())
 
     def close(self) -> None:
@@ -156,25 +157,23 @@ class EmulationService:
         with contextlib.suppress(zmq.ZMQError):  # it has gone, or does not take its answers: it asks again
             self._commands.send_multipart([client, message.answer(self.id, number, error)], zmq.NOBLOCK)
 
-    def _heard(self, node: str, word: Mapping[str, Any]) -> None:
+    def _heard(self, node: str, message: Message) -> None:
         """Handle a sidecar's message."""
-        choice = self._backend if isinstance(self._backend, Choice) else None
-        if "routes" in word:
+        choice = self._backend if isinstance(self._backend, RelayChoice) else None
+        if message.kind == "listening":
             self._routes.wanted(node)
             if choice:
                 choice.wanted(node)
-        elif "unread" in word:
-            count = word["unread"]
-            if isinstance(count, int) and count > 0:
-                self._unread, self._unread_at = self._unread + count, time.monotonic()
-        elif "shaped" in word:
-            refusal = choice.heard(node, word) if choice else ""
+        elif message.kind == "unread":
+            self._unread, self._unread_at = self._unread + message.body["frames"], time.monotonic()
+        elif message.kind in ("shaped", "unshaped"):
+            refusal = choice.heard(node, message) if choice else ""
             if refusal and self._asker:
                 log.warning("links were refused: %s", refusal)
                 client, number = self._asker
                 self._answer(client, number, refusal)
         else:
-            self._probes.heard(node, word)
+            self._probes.heard(node, message)
 
     def _fresh(self, command: Command) -> bool:
         """Whether a command was not applied before."""
@@ -189,13 +188,13 @@ class EmulationService:
     def _report(self) -> None:
         backend = self._backend
         counts = backend.counts()
-        changed = {key: count for key, count in counts.items() if self._told.get(key) != count}
-        self._told = counts
+        changed = {key: count for key, count in counts.items() if self._reported.get(key) != count}
+        self._reported = counts
         ports = frozenset(self._reception.ports)
         health = replace(backend.health(), unread=self._unread, unread_at=self._unread_at)
         probes = dict(self._probes.found)
         self._unread, self._unread_at = 0, math.nan
-        name = _plain(backend.name) if isinstance(backend, Choice) else self._name
+        name = _plain(backend.name) if isinstance(backend, RelayChoice) else self._name
         said = EmulationReport(self.id, name, backend.restarts, ports, health, changed, probes)
         self._reports.send(message.report(said), zmq.NOBLOCK)
 
@@ -203,7 +202,7 @@ class EmulationService:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until stopped: exit code 0, and 2 when it cannot start."""
     parser = argparse.ArgumentParser(prog="network", description="impose links on the interfaces of nodes")
-    parser.add_argument("--backend", choices=["linkd", "linkd-python", "tc"], default="linkd")
+    parser.add_argument("--backend", choices=["linkd", "tc"], default="linkd")
     parser.add_argument("--engine", default="", help="another engine than linkd, with its arguments")
     parser.add_argument("--carries", action="append", default=[], help="interface of that engine; default: all")
     parser.add_argument("--remark", default="", help="to be added to the name of the backend in reports")
@@ -242,11 +241,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _backend(options: argparse.Namespace) -> tuple[Carrying | Choice, str]:
+def _backend(options: argparse.Namespace) -> tuple[Carrying | RelayChoice, str]:
     """The backend that is asked for, and what it is in words. Raises `CosimError` when it cannot be had."""
     if options.backend == "tc":
         asked, options.backend, options.remark = options.remark or "tc was asked for", "linkd", ""
-        return Choice(lambda: _carrying(options), asked), TRAFFIC_CONTROL
+        return RelayChoice(lambda: _carrying(options), asked), TRAFFIC_CONTROL
     return _carrying(options)
 
 
@@ -257,7 +256,7 @@ def _carrying(options: argparse.Namespace) -> tuple[Carrying, str]:
         command = shlex.split(options.engine)
         made, name = EngineBackend(command, shared=options.shared, queue=options.queue), f"engine {command[0]}"
     else:
-        command, name = compiled.command(options.seed, python=options.backend == "linkd-python")
+        command, name = [str(compiled.linkd()), f"--seed={options.seed}"], "linkd"
         cells = [(node, interface) for node, _, interface in (text.partition(",") for text in options.cell)]
         rest = made = EngineBackend(command, shared=options.shared, cells=cells, queue=options.queue)
         if options.engine:
@@ -273,7 +272,7 @@ def _carrying(options: argparse.Namespace) -> tuple[Carrying, str]:
 
 
 def _plain(name: str) -> str:
-    return "".join(c if c.isprintable() else " " for c in name)[: message.MAX_TEXT]
+    return "".join(c if c.isprintable() else " " for c in name)[:MAX_TEXT]
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ import argparse
 import contextlib
 import errno
 import ipaddress
-import json
 import logging
 import os
 import select
@@ -35,10 +34,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cosim.contract.errors import CosimError, SetupError
-from cosim.testbed.emulation import handover, overlay, probing, routing, taps, tc, uplink
+from cosim.contract.errors import CosimError, ProtocolError, SetupError
+from cosim.testbed.emulation import handover, overlay, routing, taps, tc, uplink
 from cosim.testbed.emulation.handover import Announcement
 from cosim.testbed.emulation.management import Management
+from cosim.testbed.emulation.orders import FROM_SIDECAR, PACKET, TO_SIDECAR
 from cosim.testbed.emulation.probing import Inside
 from cosim.testbed.emulation.shaping import PERIOD, Shaping
 from cosim.testbed.emulation.taps import Tap
@@ -54,7 +54,7 @@ BUSY = 10.0  # s that an interface of ours may still be held by a service that i
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SidecarSettings:
     """The configuration of a sidecar."""
 
     node: str
@@ -69,7 +69,7 @@ class Settings:
     closed: tuple[str, ...] = ()  # networks that cannot be reached by such an uplink
 
 
-def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
+def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> SidecarSettings:
     """Read arguments and environment; SetupError with the reason when they are invalid."""
     parser = argparse.ArgumentParser(prog="sidecar", description="hand a node's interfaces to the network service")
     parser.add_argument("--node", default=environment.get("COSIM_NODE", ""))
@@ -95,7 +95,7 @@ def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settin
     try:
         for tap in made:
             Announcement(found.node, tap.name, tap.mac).packed()
-    except handover.RefusedError as error:
+    except ProtocolError as error:
         raise SetupError(f"node '{found.node}': {error}") from error
     reach = tuple(found.reach or environment.get("COSIM_REACH", "").split())
     how = {"kernel": found.kernel, "underlay": found.underlay, "forwards": found.forwards, "reach": reach}
@@ -103,10 +103,10 @@ def settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settin
         if not made[0].address:
             raise SetupError(f"interface {made[0].name} of the end of uplinks has no address")
         how |= {"uplink": found.uplink, "closed": tuple(environment.get("COSIM_NETWORKS", "").split())}
-    return Settings(found.node, Path(found.socket), made, **how)
+    return SidecarSettings(found.node, Path(found.socket), made, **how)
 
 
-def hand_over_all(settings: Settings, shaping: Shaping | None = None) -> socket.socket:
+def hand_over_all(settings: SidecarSettings, shaping: Shaping | None = None) -> socket.socket:
     """Make all interfaces anew and hand them over, or announce those that are shaped here; the connection for that."""
     link = handover.connect(settings.service)
     try:
@@ -123,7 +123,7 @@ def hand_over_all(settings: Settings, shaping: Shaping | None = None) -> socket.
     return link
 
 
-def run(settings: Settings) -> None:
+def run(settings: SidecarSettings) -> None:
     """Keep the interfaces attached, for ever; SetupError when they cannot be made."""
     if settings.forwards:
         routing.forward()
@@ -138,7 +138,7 @@ def run(settings: Settings) -> None:
         management.close()
 
 
-def _attach(settings: Settings) -> None:
+def _attach(settings: SidecarSettings) -> None:
     pause = FIRST_PAUSE
     shaping: Shaping | None = None
     while True:
@@ -153,14 +153,14 @@ def _attach(settings: Settings) -> None:
             log.info("the service is gone")
         except OSError as error:
             log.debug("no service at %s: %s", settings.service, error)
-        except handover.RefusedError as error:
+        except (handover.PortRefusedError, ProtocolError) as error:
             log.error("%s", error)  # it may be another service's word next time
             pause = LONGEST_PAUSE
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def possible(settings: Settings) -> Settings:
+def possible(settings: SidecarSettings) -> SidecarSettings:
     """Settings that this kernel supports: shape what leaves the node, or hand frames over and report why."""
     reason = tc.probe_netem() if settings.kernel == "netem" else ""
     if settings.kernel and settings.underlay:
@@ -190,33 +190,34 @@ class Unread:
         return found
 
 
-def _listen(link: socket.socket, settings: Settings, shaping: Shaping | None) -> None:
+def _listen(link: socket.socket, settings: SidecarSettings, shaping: Shaping | None) -> None:
     """Make the probes, routes and links that the service orders, until it is gone."""
     inside = Inside(link, {tap.name: tap.address.partition("/")[0] for tap in settings.interfaces})
-    kernel = routing.Kernel()
+    kernel = routing.KernelRoutes()
     due = time.monotonic()
     unread = Unread([tap.name for tap in settings.interfaces])
     try:
         if shaping:
             shaping.greet()
-        link.send(json.dumps(routing.ALL).encode())
+        link.send(FROM_SIDECAR.pack("listening"))
         while True:
             if time.monotonic() >= due:
                 due = time.monotonic() + PERIOD
                 for report in shaping.report() if shaping else ():
-                    link.send(json.dumps(report).encode())
+                    link.send(FROM_SIDECAR.pack("shaped", report))
                 if not shaping and (count := unread.new()):
-                    link.send(json.dumps({"unread": count}).encode())
+                    link.send(FROM_SIDECAR.pack("unread", {"frames": count}))
             wait = max(0.0, due - time.monotonic())
             if not select.select([link], [], [], wait)[0]:
                 continue
-            word = link.recv(probing.WORD)
-            if not word:
+            data = link.recv(PACKET)
+            if not data:
                 return
-            inside.take(word)
-            kernel.take(word)
-            if shaping and (answer := shaping.take(word)):
-                link.send(json.dumps(answer).encode())
+            order = TO_SIDECAR.unpack(data)
+            inside.take(order)
+            kernel.take(order)
+            if shaping and (refusal := shaping.take(order)):
+                link.send(FROM_SIDECAR.pack("unshaped", {"error": refusal}))
     finally:
         inside.close()
         kernel.close()

@@ -1,44 +1,15 @@
-"""What a link is like, and who imposes it: the two words that all backends share."""
+"""Who imposes the states of links, and how that fares: the interface that all backends share."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from cosim.contract.link import LinkState
 
 Position = tuple[float, float, float]  # m east, north, up of the scenario's origin
-
-
-class LinkState(NamedTuple):
-    """The link from one node to another, in one direction."""
-
-    rate: float  # bit/s, inf: not limited
-    delay: float  # s, one way
-    jitter: float  # s, half width of the uniform law around the delay; the order of packets is kept
-    loss: float  # 1, of packets
-    rssi: float = math.nan  # dBm at the receiver, NaN: not known
-    burst: float = 0.0  # packets lost in a row, on average; 0: each is lost independently
-    reorder: float = 0.0  # 1, of packets that are sent on without the delay, past those before them
-
-    @property
-    def imposed(self) -> tuple[float, ...]:
-        """What a backend imposes: all but the level."""
-        return (*self[:4], *self[5:])
-
-
-DOWN = LinkState(0.0, 0.0, 0.0, 1.0)  # nothing gets through
-
-
-TOLERANCE = 0.03  # of each quantity; smaller changes are not worth a message
-
-
-def differs(new: LinkState, old: LinkState, tolerance: float = TOLERANCE) -> bool:
-    """Whether `new` is worth a message: some quantity is off by more than `tolerance`, or leaves or reaches zero."""
-    for a, b in zip(new.imposed, old.imposed, strict=True):
-        if a != b and (not a or not b or not math.isfinite(a - b) or abs(a - b) > tolerance * b):
-            return True
-    return False
 
 
 @dataclass(frozen=True, slots=True)

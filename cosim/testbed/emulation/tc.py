@@ -21,10 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cosim.contract.errors import Problem, ProtocolError, RunError, ScenarioError, SetupError
+from cosim.contract.link import DOWN, LinkState, differs
 from cosim.testbed.emulation import netns, protocol, rtnetlink
 from cosim.testbed.emulation.protocol import PairCount
 from cosim.testbed.emulation.rtnetlink import CREATE, Netlink, failure
-from cosim.testbed.emulation.state import DOWN, Health, LinkState, Position, differs
+from cosim.testbed.emulation.state import Health, Position
 
 TRAFFIC_CONTROL = "traffic control"  # its name in reports
 HANDLE = 0x5E10000  # 5e1:, our root's; whatever carries it was left by us
@@ -32,7 +33,7 @@ DESTINATIONS = 60_000  # per interface: class 5e1:n has the leaf (0x1000 + n):
 QUEUE = 100  # packets that may wait for the rate
 PACKET = 1500  # B, with which packets under way are counted
 
-_UNKNOWN = LinkState(math.nan, math.nan, math.nan, math.nan)
+_UNKNOWN = LinkState(*[math.nan] * 4)
 _NO_NETEM = "this kernel has no netem; `modprobe sch_netem` on the host brings it where the module is installed"
 
 
@@ -57,7 +58,9 @@ def probe_netem() -> str:
             return f"no device to try netem on: {os.strerror(refused[0].errno)}"
         interface = made = netlink.index(name)
     try:
-        refused = netlink.send([rtnetlink.netem(interface, HANDLE, rtnetlink.ROOT, 0.01, 0.0, 0.0, 10, CREATE)])
+        refused = netlink.send(
+            [rtnetlink.netem(interface, HANDLE, rtnetlink.ROOT, LinkState(math.inf, 0.01), 10, CREATE)]
+        )
         if made:
             netlink.send([rtnetlink.no_device(made)])
     finally:
@@ -87,6 +90,11 @@ def packets(state: LinkState) -> int:
     """How many packets a netem queue must hold: those under way, half as many again, and `QUEUE` that wait."""
     rate = min(state.rate, 8.0 * rtnetlink.LIMITLESS)
     return QUEUE + math.ceil(1.5 * rate * (state.delay + state.jitter) / (8 * PACKET))
+
+
+def _queued(state: LinkState) -> tuple[float, ...]:
+    """What the netem queue of a link depends on."""
+    return (packets(state), *state[1:])
 
 
 @dataclass(slots=True)
@@ -184,8 +192,8 @@ class TcBackend:
         Nothing is set if one of the states is impossible (`ProtocolError`) or needs a netem that is not there.
         """
         for pair, state in states.items():
-            protocol.check(state)
-            plain = not (state.delay or state.jitter or state.loss or state.reorder)
+            state.check()
+            plain = not any(state[1:])
             if not self._netem and not plain and not down(state):
                 raise SetupError(f"cannot delay or lose packets from {pair[0]} to {pair[1]}: {_NO_NETEM}")
         with self._lock:
@@ -208,7 +216,7 @@ class TcBackend:
         if state.rate != old.rate and state.rate > 0:
             # A class that is down keeps its rate: a frame sent at nearly none would block it for minutes after.
             messages.append(rtnetlink.htb_class(port.interface, HANDLE + number, HANDLE, state.rate))
-        if down(state) != down(old) or (self._netem and (state[1:4] != old[1:4] or packets(state) != packets(old))):
+        if down(state) != down(old) or (self._netem and _queued(state) != _queued(old)):
             messages.append(self._leaf(port, number, state))
         return messages
 
@@ -276,11 +284,8 @@ class TcBackend:
         if not self._netem:
             limit = 1 if down(state) else QUEUE * rtnetlink.FRAME
             return rtnetlink.fifo(port.interface, handle, parent, limit, flags)
-        loss = 1.0 if down(state) else state.loss
-        return rtnetlink.netem(
-            port.interface, handle, parent, state.delay, state.jitter, loss, packets(state), flags,
-            burst=state.burst, reorder=state.reorder,
-        )  # fmt: skip
+        shown = state._replace(loss=1.0) if down(state) else state
+        return rtnetlink.netem(port.interface, handle, parent, shown, packets(state), flags)
 
     def _drop(self, port: _Port) -> None:
         port.netlink.send([rtnetlink.remove(port.interface, HANDLE)])

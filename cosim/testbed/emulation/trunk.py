@@ -204,7 +204,7 @@ class Trunk:
         self._selector = selectors.DefaultSelector()
         self._lines: list[Line] = []
         self._greeted: deque[tuple[socket.socket, socket.socket]] = deque()
-        self._told: dict[str, float] = {}  # complaint -> when
+        self._reported: dict[str, float] = {}  # complaint -> when
         self._closed = False
         self._greeting = threading.BoundedSemaphore(GREETINGS)
         self._bell, self._ringing = socket.socketpair()
@@ -268,8 +268,8 @@ class Trunk:
     def _complain(self, text: str) -> None:
         """Log `text`, unless it was logged a moment ago: sidecars try again every second."""
         now = time.monotonic()
-        if now - self._told.get(text, -AGAIN) >= AGAIN:
-            self._told = {text: now}
+        if now - self._reported.get(text, -AGAIN) >= AGAIN:
+            self._reported = {text: now}
             log.warning("%s", text)
 
     def _begin(self, _events: int) -> None:
@@ -298,7 +298,7 @@ def near(listen: tuple[str, int], sidecars: Path, key: bytes) -> Trunk:
         away.sendall(asked)
         answer = _exactly(away, 64)
         if not hmac.compare_digest(answer[32:], _proof(key, b"far", asked)):
-            raise RunError("somebody who does not know the secret was turned away")
+            raise RunError("a client without the secret was refused")
         away.sendall(_proof(key, b"near", answer[:32]))
         return away, handover.connect(sidecars)
 
@@ -344,7 +344,7 @@ def secret(file: Path) -> bytes:
     return _long(found, str(file))
 
 
-def told(text: str) -> bytes:
+def secret_from_text(text: str) -> bytes:
     """A secret as it stands in COSIM_TRUNK. Raises `SetupError` for one that is too short."""
     return _long(text.strip().encode(), "COSIM_TRUNK")
 
@@ -405,7 +405,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        key = secret(options.key) if options.key else told(environment.variable("COSIM_TRUNK"))
+        key = secret(options.key) if options.key else secret_from_text(environment.variable("COSIM_TRUNK"))
         if options.end == "near":
             trunk = near(options.listen, options.sidecars, key)
         else:

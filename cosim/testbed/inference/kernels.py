@@ -126,7 +126,7 @@ def _model(name: str) -> Any:  # noqa: ANN401 - torch is not always there
     made = make(name)
     file = weights_folder() / f"{name}.pt"
     if file.is_file():
-        made.load_state_dict(torch.load(file))
+        made.load_state_dict(torch.load(file, weights_only=True))
     return made
 
 

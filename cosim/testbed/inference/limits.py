@@ -12,14 +12,14 @@ MOST_HELD = 3600.0  # s that a request may ask for a worker to be kept
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MachineLimits:
     """inf, None: no limit."""
 
     cores: float
     memory: int | None  # B
 
 
-def limits(root: Path = ROOT) -> Limits:
+def limits(root: Path = ROOT) -> MachineLimits:
     """The limits of the group that a container sees as its root."""
     cores, memory = float("inf"), None
     quota = _numbers(root / "cpu.max")  # version 2: "max 100000" or "200000 100000"
@@ -34,7 +34,7 @@ def limits(root: Path = ROOT) -> Limits:
         if found and found[0] < NO_LIMIT:
             memory = found[0]
             break
-    return Limits(cores, memory)
+    return MachineLimits(cores, memory)
 
 
 def boot_id() -> str:

@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from cosim.testbed.inference.limits import MOST_HELD, boot_id, limits
-from cosim.testbed.inference.station import BOUNDS, Refused, Station
+from cosim.testbed.inference.station import BOUNDS, RequestRefusedError, Station
 
 MOST_BYTES = 32 << 20  # of one input
 SERVICE = "inference"  # name of the service in metrics
@@ -40,9 +40,9 @@ def application(station: Station, name: str) -> Starlette:
             data = await _body(request)
             size, output = _whole(request, "size"), _whole(request, "output") or 0
             if output > MOST_BYTES:
-                raise Refused(422, f"output is {output}; it is at most {MOST_BYTES}")
+                raise RequestRefusedError(422, f"output is {output}; it is at most {MOST_BYTES}")
             future = station.submit(request.path_params["kernel"], size, data, _seconds(request, "least"))
-        except Refused as refused:
+        except RequestRefusedError as refused:
             headers = {"Retry-After": "1"} if refused.status == 503 else None
             return JSONResponse({"error": str(refused)}, refused.status, headers)
         try:
@@ -96,14 +96,14 @@ def application(station: Station, name: str) -> Starlette:
 def _whole(request: Request, name: str) -> int | None:
     text = request.query_params.get(name)
     if text is not None and not text.isdecimal():
-        raise Refused(422, f"{name} is '{text[:20]}'; it is a whole number")
+        raise RequestRefusedError(422, f"{name} is '{text[:20]}'; it is a whole number")
     return None if text is None else int(text[:9])
 
 
 def _seconds(request: Request, name: str) -> float:
     text = request.query_params.get(name, "0")
     if not _SECONDS.fullmatch(text) or float(text) > MOST_HELD:
-        raise Refused(422, f"{name} is '{text[:20]}'; it is a number of seconds up to {MOST_HELD:g}")
+        raise RequestRefusedError(422, f"{name} is '{text[:20]}'; it is a number of seconds up to {MOST_HELD:g}")
     return float(text)
 
 
@@ -113,7 +113,7 @@ async def _body(request: Request) -> bytes:
     async for part in request.stream():
         length += len(part)
         if length > MOST_BYTES:
-            raise Refused(413, f"the input is longer than {MOST_BYTES} bytes")
+            raise RequestRefusedError(413, f"the input is longer than {MOST_BYTES} bytes")
         parts.append(part)
     return b"".join(parts)
 

@@ -14,7 +14,7 @@ from cosim.testbed.inference.kernels import LARGEST, SMALLEST, Kernel, Result
 BOUNDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
-class Refused(Exception):  # noqa: N818 - an answer, not an error of the program
+class RequestRefusedError(Exception):
     """The request cannot be served: `status` is the HTTP status of the answer."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -23,7 +23,7 @@ class Refused(Exception):  # noqa: N818 - an answer, not an error of the program
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class KernelAnswer:
     """What came out, and how long it took."""
 
     kernel: str
@@ -36,7 +36,7 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Counts:
+class KernelCounts:
     """What has happened to the requests for one kernel."""
 
     served: int = 0
@@ -53,7 +53,7 @@ class Station:
         if concurrency < 1 or capacity < 0:
             raise ValueError(f"concurrency is {concurrency} and capacity {capacity}; at least 1 and 0 are needed")
         self.kernels, self.concurrency, self.capacity = kernels, concurrency, capacity
-        self.counts = {name: Counts() for name in kernels}
+        self.counts = {name: KernelCounts() for name in kernels}
         self.refused = 0
         self.present = 0  # in line or being served
         self.started = monotonic()
@@ -70,25 +70,25 @@ class Station:
         """Requests being served."""
         return min(self.present, self.concurrency)
 
-    def submit(self, name: str, size: int | None, data: bytes, least: float = 0.0) -> Future[Answer]:
+    def submit(self, name: str, size: int | None, data: bytes, least: float = 0.0) -> Future[KernelAnswer]:
         """Take a request in line, which then keeps a worker for at least `least` s.
 
-        Raises `Refused` when it is wrong, or there is no room.
+        Raises `RequestRefusedError` when it is wrong, or there is no room.
         """
         kernel = self.kernels.get(name)
         if kernel is None:
-            raise Refused(404, f"there is no kernel '{name[:40]}'; there are {', '.join(self.kernels)}")
+            raise RequestRefusedError(404, f"there is no kernel '{name[:40]}'; there are {', '.join(self.kernels)}")
         wanted = kernel.size if size is None else size
         if not SMALLEST <= wanted <= LARGEST:
-            raise Refused(422, f"size is {wanted}; it lies between {SMALLEST} and {LARGEST}")
+            raise RequestRefusedError(422, f"size is {wanted}; it lies between {SMALLEST} and {LARGEST}")
         with self._lock:
             if self.present >= self.concurrency + self.capacity:
                 self.refused += 1
-                raise Refused(503, f"{self.waiting} requests are in line; there is no room for more")
+                raise RequestRefusedError(503, f"{self.waiting} requests are in line; there is no room for more")
             ahead, self.present = self.waiting, self.present + 1
         return self._pool.submit(self._serve, kernel, wanted, data, least, perf_counter(), ahead)
 
-    def _serve(self, kernel: Kernel, size: int, data: bytes, least: float, came: float, ahead: int) -> Answer:
+    def _serve(self, kernel: Kernel, size: int, data: bytes, least: float, came: float, ahead: int) -> KernelAnswer:
         began, cpu = perf_counter(), thread_time()
         result = None
         try:
@@ -106,7 +106,7 @@ class Station:
                 else:
                     count.served += 1
                     count.classes[sum(ended - came > bound for bound in BOUNDS)] += 1
-        return Answer(kernel.name, result, came, began - came, ended - began, used, ahead)
+        return KernelAnswer(kernel.name, result, came, began - came, ended - began, used, ahead)
 
     def close(self) -> None:
         """Serve what is in line, then stop."""

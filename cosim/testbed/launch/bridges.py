@@ -29,8 +29,8 @@ def wire(spaces: Namespaces, nodes: Sequence[Program]) -> None:
             number += 1
             # One packet a frame: what the kernel would cut up only later would be delayed and lost in lumps.
             made.append(
-                f"link add {interface.name} address {interface.mac} gso_max_segs 1 type veth peer name port{number} "
-                f"netns {where}"
+                f"link add {interface.name} address {interface.mac} mtu {interface.medium.mtu} gso_max_segs 1 "
+                f"type veth peer name port{number} netns {where}"
             )
             made.append(f"addr add {interface.address}/{interface.prefix} dev {interface.name}")
             made.append(f"link set {interface.name} up")

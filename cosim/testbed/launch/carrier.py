@@ -12,16 +12,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cosim.contract.errors import Problem, ScenarioError, refusals
+from cosim.contract.medium import MEDIA, WIFI
 from cosim.contract.registry import engine_command
 from cosim.scenario.plan.plan import Plan
 from cosim.testbed.emulation.relay import APART
 from cosim.testbed.emulation.tc import probe_netem
-from cosim.testbed.launch.programs import CELL, host_end, programs
+from cosim.testbed.launch.programs import host_end, programs
 
 Where = Literal["netns", "containers"]
 
-RADIO = "wlan0"  # the interface that an engine with a radio of its own carries; linkd has the others
-BUILT_IN = ("linkd", "linkd-python", "tc", "auto")
+RADIO = WIFI.interface  # the one that an engine with a radio of its own carries; linkd has the others
+BUILT_IN = ("linkd", "tc", "auto")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +44,15 @@ def carrier(plan: Plan, where: Where) -> Carrier:
     """
     name, config = _block(plan)
     asked = str(config.get("backend", "linkd"))
-    seed = ("--seed", str(plan.seed % 2**31))
     if asked in ("tc", "auto") and plan.scene.real and host_end(programs(plan.scene)) is not None:
         if asked == "tc":
             hint = "take backend linkd or auto, or leave 'uplink' out"
             raise ScenarioError(Problem("backend tc carries no uplinks", f"adapters.{name}.backend", hint=hint))
         remark = "auto was asked for, but traffic control carries no uplinks"
-        arguments = ("--backend", "linkd", "--shared", RADIO, *seed, *_cells(plan), "--remark", remark)
+        arguments = ("--backend", "linkd", *_linkd(plan), "--remark", remark)
         return Carrier(asked, arguments, remark=f"backend auto: linkd, as {remark.partition('but ')[2]}")
     if asked in ("tc", "auto"):
-        linkd = ("--shared", RADIO, *seed, *_cells(plan))
+        linkd = _linkd(plan)
         if where == "containers":  # their kernel is known when they start
             arguments = ("--backend", "tc", *linkd, "--remark", f"{asked} was asked for")
             remark = f"traffic control where the containers' kernel has netem and vxlan, else linkd; with it {APART}"
@@ -68,11 +68,11 @@ def carrier(plan: Plan, where: Where) -> Carrier:
     if asked in BUILT_IN:
         if options:
             raise ScenarioError(Problem(f"backend {asked} has no radio of its own", f"adapters.{name}.radio"))
-        return Carrier(asked, ("--backend", asked, "--shared", RADIO, *seed, *_cells(plan)))
+        return Carrier(asked, ("--backend", asked, *_linkd(plan)))
     command = _engine(plan, where == "containers")
     arguments = ("--engine", shlex.join(command), "--carries", RADIO)
     remark = f"backend {asked}: its own radio decides the links of {RADIO}; what peer_link says is not imposed"
-    return Carrier(asked, (*arguments, *seed, *_cells(plan)), engine=asked, remark=remark)
+    return Carrier(asked, (*arguments, *_linkd(plan, but=RADIO)), engine=asked, remark=remark)
 
 
 def unfit(plan: Plan, where: Where) -> list[Problem]:
@@ -100,6 +100,10 @@ def _block(plan: Plan) -> tuple[str, Mapping[str, Any]]:
     return (found[0].name, found[0].config) if found else ("network", {})
 
 
-def _cells(plan: Plan) -> list[str]:
-    """The ports of base stations."""
-    return [word for node in programs(plan.scene) if node.base for word in ("--cell", f"{node.node},{CELL}")]
+def _linkd(plan: Plan, but: str = "") -> list[str]:
+    """Options of linkd: the media whose ports share one air, but for one, and the ports of stations."""
+    shared = [medium.interface for medium in (*MEDIA, *plan.scene.media) if medium.shared and medium.interface != but]
+    cells = [f"{node.node},{interface}" for node in programs(plan.scene) for interface in node.serves]
+    words = [("--shared", one) for one in shared]
+    words += [("--seed", str(plan.seed % 2**31)), *(("--cell", one) for one in cells)]
+    return [part for word in words for part in word]

@@ -18,6 +18,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.medium import UPLINK, WIRE
+from cosim.contract.node_keys import ARDUPILOT
 from cosim.scenario.plan.plan import Plan
 from cosim.testbed.emulation.routing import FORWARDING
 from cosim.testbed.inference import NETWORKS as NEURAL
@@ -25,13 +27,13 @@ from cosim.testbed.launch.carrier import Carrier, carrier
 from cosim.testbed.launch.elsewhere import take_out
 from cosim.testbed.launch.keys import GATEWAY as GATEWAY_KEYS
 from cosim.testbed.launch.keys import NODES, PRIVATE
-from cosim.testbed.launch.observability import INFERENCE, observed
+from cosim.testbed.launch.observability import INFERENCE, PUBLICATION, observed
 from cosim.testbed.launch.observability import SERVICES as OBSERVERS
 from cosim.testbed.launch.observability import services as observers
-from cosim.testbed.launch.programs import NETWORKS, OURS, UP, Program, host_end, neighbours, programs, software
+from cosim.testbed.launch.programs import OURS, Program, closed, host_end, neighbours, programs, software, unnamed
 
 SERVICES = ("orchestrator", "network", "dashboard", "keys", "uplink", *OBSERVERS)  # besides those of nodes
-PUBLISHED = 5600  # frames for observers
+PUBLISHED = 5600  # frames for observers, who have a network of their own: nodes see what they would see
 LINKS = 5601  # link states, from the run to the network service
 REPORTS = 5602  # what it reports
 VEHICLES = 5603  # grants of time, to the programs of vehicles
@@ -44,15 +46,16 @@ KEY = "/run/cosim-key"  # folder with a node's private key
 _AFTER_KEYS = {"keys": {"condition": "service_completed_successfully"}}
 _SELDOM = {"interval": "10s", "timeout": "5s", "retries": 3}  # of checks that nothing waits for
 _RARELY = {"interval": "30s", "timeout": "10s", "start_period": "10s"}  # each starts a Python, of many nodes
-_LOOK = "import urllib.request as u; u.urlopen('http://127.0.0.1:8080/', timeout=4)"
-_HEALTHY = {"test": ["CMD", "python3", "-c", _LOOK.replace("8080/', timeout=4", f"{INFERENCE}/health', timeout=8")]}
+_SHOWS = "import socket as s; s.create_connection(('127.0.0.1', 8080), 4)"  # the page may ask for a password
+_LOOK = f"import urllib.request as u; u.urlopen('http://127.0.0.1:{INFERENCE}/health', timeout=8)"
+_HEALTHY = {"test": ["CMD", "python3", "-c", _LOOK]}
 # Tunnels between sidecars add a head to each frame, and what is in them is as long as elsewhere.
 LONGER = {"driver_opts": {"com.docker.network.driver.mtu": "1550"}}
 # `docker compose up` goes on after the run, as long as any container does.
 AFTERWARDS = "the other containers go on: Ctrl-C stops them, `docker compose down --volumes` removes them"
 HEAD = """\
-# The real nodes of '{name}': written by `cosim render`, not by hand.
-# Two services per node: NODE-net owns its network interfaces, NODE is its software and has no privileges.
+# The containers of a scenario: written by `cosim render`, not by hand.
+# Two services per real node: NODE-net owns its network interfaces, NODE is its software and has no privileges.
 """
 
 
@@ -80,7 +83,7 @@ def render(
     to `cosim run`. Raises `ScenarioError` when a node cannot be real, or its links cannot be carried as the
     scenario wants.
     """
-    return _written(plan, _document(plan, scenario, beside, repository, overrides, options))
+    return _written(_document(plan, scenario, beside, repository, overrides, options))
 
 
 def divided(
@@ -101,7 +104,7 @@ def divided(
         hint = "take backend linkd"
         raise ScenarioError(Problem("traffic control carries no links between machines", "adapters.network", hint=hint))
     named = {name: {"name": plan.name, **other} for name, other in others.items()}
-    return _written(plan, {"name": plan.name, **document}), {name: _written(plan, one) for name, one in named.items()}
+    return _written({"name": plan.name, **document}), {name: _written(one) for name, one in named.items()}
 
 
 def _document(
@@ -115,12 +118,13 @@ def _document(
     nodes = programs(plan.scene)
     taken = [
         Problem(
-            f"node '{node.node}' has a wired link and 'ports': a container with ports has a card 'eth1' of its own",
+            f"node '{node.node}' has a wired link and 'ports': a container with ports has a card "
+            f"'{WIRE.interface}' of its own",
             f"nodes.{node.node}.runs.ports",
             hint="leave 'ports' out, or show those of a node without wired links",
         )
         for node in nodes
-        if node.ports and any(interface.name == "eth1" for interface in node.interfaces)
+        if node.ports and WIRE.interface in node.names
     ]
     taken += [
         Problem(
@@ -130,7 +134,7 @@ def _document(
             hint="leave one of them out",
         )
         for node in nodes
-        if node.ports and any(interface.name == UP for interface in node.interfaces)
+        if node.ports and UPLINK.interface in node.names
     ]
     used = {*SERVICES, *(f"{node.node}-net" for node in nodes)}
     taken += [
@@ -142,6 +146,7 @@ def _document(
         for node in nodes
         if node.node in used
     ]
+    taken += unnamed(nodes)
     if taken:
         raise ScenarioError(taken)
     carried = carrier(plan, "containers")
@@ -156,7 +161,7 @@ def _document(
             **made.cosim(),
             "command": [
                 "run", _text(f"/scenario/{file}"), "--nodes", "containers", "--publish-at",
-                f"tcp://0.0.0.0:{PUBLISHED}", "--out", "/results",
+                f"tcp://{PUBLICATION}:{PUBLISHED}", "--out", "/results",
                 *(part for text in overrides for part in ("--set", _text(text))), *options,
             ],
             "user": "0:0",  # gives up root for the owner of /results before it does anything else
@@ -173,7 +178,7 @@ def _document(
                 **shown.environment,
             },
             "volumes": [f"{folder}:/scenario:ro", "${COSIM_RUNS:-" + runs + "}:/results"],
-            "networks": ["control", "management"],
+            "networks": {"control": {}, "management": {}, "observers": {"aliases": [PUBLICATION]}},
             # It waits for the service and all sidecars itself; a check of health before would take seconds.
             "depends_on": {"network": {"condition": "service_started"}},
             "init": True,
@@ -186,7 +191,8 @@ def _document(
             "user": "1000:1000",
             "command": [
                 "--sidecars", f"{SOCKETS}/links.sock", "--mode", "666", "--commands", f"tcp://0.0.0.0:{LINKS}",
-                "--reports", f"tcp://0.0.0.0:{REPORTS}", *(_text(word) for word in carried.arguments),
+                "--reports", f"tcp://0.0.0.0:{REPORTS}",
+                *(_text(word) for word in carried.arguments),
             ],
             "volumes": [f"sockets:{SOCKETS}"],
             "networks": ["control"],  # where no node is: its words decide what links are like
@@ -197,13 +203,16 @@ def _document(
         },
         "dashboard": {
             **made.cosim(),
-            "command": ["view", f"tcp://orchestrator:{PUBLISHED}", "--host", "0.0.0.0", "--port", "8080"],
+            "command": ["view", f"tcp://{PUBLICATION}:{PUBLISHED}", "--host", "0.0.0.0", "--port", "8080"],
             **_bare(),
-            "environment": {"COSIM_PUBLISHED": "${COSIM_DASHBOARD:-8080-8099}"},  # the port outside
+            "environment": {
+                "COSIM_PUBLISHED": "${COSIM_DASHBOARD:-8080-8099}",  # the port outside
+                "COSIM_PASSWORD": "${COSIM_PASSWORD:-}",
+            },
             "ports": ["127.0.0.1:${COSIM_DASHBOARD:-8080-8099}:8080"],
-            "networks": ["management", "front"],
+            "networks": ["observers", "front"],
             "depends_on": ["orchestrator"],
-            "healthcheck": {"test": ["CMD", "python3", "-c", _LOOK], **_SELDOM},
+            "healthcheck": {"test": ["CMD", "python3", "-c", _SHOWS], **_SELDOM},
             "restart": "unless-stopped",
             "init": True,
             "mem_limit": "1g",
@@ -214,7 +223,7 @@ def _document(
         orchestrator = services["orchestrator"]
         orchestrator["environment"]["COSIM_OUTSIDE"] = f"tcp://0.0.0.0:{OUTSIDE}"
         orchestrator["ports"] = [f"${{COSIM_ATTACH:-{listen}}}:{OUTSIDE}"]
-        orchestrator["networks"] = [*orchestrator["networks"], "front"]
+        orchestrator["networks"]["front"] = {}
     attached = [node.node for node in nodes if node.keyed]
     if attached:
         services["keys"] = _keys(attached, folder, made)
@@ -238,7 +247,9 @@ def _document(
         "networks": {
             "control": {"internal": True},
             "management": {"internal": True, **(LONGER if carried.kernel else {})},
+            "observers": {"internal": True},
             "front": {},
+            **({"ports": {}} if any(node.ports for node in nodes) else {}),
             **({"uplink": {}} if end is not None else {}),
         },
         "volumes": {
@@ -247,6 +258,8 @@ def _document(
         },
         **made.secrets(),
     }
+    if not nodes:
+        _simulate(document)
     if shown.targets and repository is not None:  # its settings are in the checkout
         settings = f"{_relative(repository, beside)}/containers/observability"
         for part, more in observers(shown, settings, _bare()).items():
@@ -254,7 +267,18 @@ def _document(
     return document
 
 
-def _written(plan: Plan, document: dict[str, Any]) -> str:
+def _simulate(document: dict[str, Any]) -> None:
+    """Take out what only real nodes need: the run simulates all of them, as without containers."""
+    run = document["services"]["orchestrator"]
+    run["command"] = [word for word in run["command"] if word not in ("--nodes", "containers")]
+    for name in ("COSIM_NETWORK", "COSIM_REPORTS", "COSIM_VEHICLES", "COSIM_GATEWAY"):
+        del run["environment"][name]
+    del document["services"]["network"], document["volumes"], run["depends_on"]
+    for name in ("control", "management"):
+        del document["networks"][name], run["networks"][name]
+
+
+def _written(document: dict[str, Any]) -> str:
     yaml = YAML()
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.default_flow_style = None
@@ -262,7 +286,7 @@ def _written(plan: Plan, document: dict[str, Any]) -> str:
     yaml.representer.ignore_aliases = lambda _data: True
     text = io.StringIO()
     yaml.dump(document, text)
-    return HEAD.format(name=plan.name) + text.getvalue()
+    return HEAD + text.getvalue()
 
 
 def _outside(plan: Plan) -> str:
@@ -340,7 +364,8 @@ class _Images:
     def _named(self, name: str, variants: Sequence[str]) -> dict[str, Any]:
         """Never pulled: an image registered elsewhere by this name would run with the sidecars' capability."""
         tag = "-".join(("${COSIM_TAG:-latest}", *variants))
-        found: dict[str, Any] = {"image": f"{NAMESPACE}{name}:{tag}", "pull_policy": "never"}
+        sealed = {"read_only": True, "tmpfs": ["/tmp"]}
+        found: dict[str, Any] = {"image": f"{NAMESPACE}{name}:{tag}", "pull_policy": "never", **sealed}
         if self._repository is None or name in self._built:  # once is enough
             return found
         self._built.add(name)
@@ -395,9 +420,7 @@ def _sidecar(
             "COSIM_NODE": node.node,
             "COSIM_INTERFACES": " ".join(i.text for i in node.interfaces),
             "COSIM_NEIGHBOURS": " ".join(f"{i.address},{i.mac}" for i in neighbours(node, nodes)),
-            "COSIM_NETWORKS": " ".join(
-                str(network) for name, network in NETWORKS.items() if name != UP or host_end(nodes) is not None
-            ),
+            "COSIM_NETWORKS": closed(nodes, uplinks=host_end(nodes) is not None),
             "COSIM_SOCKET": f"{SOCKETS}/links.sock",
             "COSIM_REACH": " ".join(("orchestrator", *(OBSERVERS[:1] if watched else ()))),
             **({"COSIM_FORWARDS": "1"} if node.forwards else {}),
@@ -409,7 +432,7 @@ def _sidecar(
         },
         "extra_hosts": [f"{other.node}:{node.reached(other) or other.interfaces[0].address}" for other in nodes],
         "volumes": [f"sockets:{SOCKETS}"],
-        "networks": ["management", "front"] if node.ports else ["management"],
+        "networks": ["management", "ports"] if node.ports else ["management"],
         "depends_on": {"network": {"condition": "service_started"}},
         # Its interfaces are there while they are attached.
         "healthcheck": {"test": ["CMD", "test", "-d", f"/sys/class/net/{node.interfaces[0].name}"], **_SELDOM},
@@ -425,8 +448,7 @@ def _sidecar(
 def _uplink(end: Program, nodes: tuple[Program, ...], made: _Images, carried: Carrier) -> dict[str, Any]:
     """The end of uplinks: a sidecar on a network of its own, whose router is the host."""
     service = _sidecar(end, nodes, made, carried, watched=False)
-    networks = " ".join(str(network) for name, network in NETWORKS.items() if name != UP)
-    said = {"COSIM_UPLINK": "router", "COSIM_FORWARDS": "1", "COSIM_NETWORKS": networks}
+    said = {"COSIM_UPLINK": "router", "COSIM_FORWARDS": "1", "COSIM_NETWORKS": closed(nodes)}
     service["environment"] = {name: v for name, v in service["environment"].items() if name != "COSIM_REACH"} | said
     service["sysctls"] |= {f"net.ipv4.{name.replace('/', '.')}": value for name, value in FORWARDING.items()}
     service |= {"hostname": "uplink", "networks": ["uplink"]}
@@ -453,6 +475,8 @@ def _node(node: Program, made: _Images) -> dict[str, Any]:
     if node.keyed:
         service["volumes"] = [f"key-{node.node}:{KEY}:ro"]
         service["depends_on"] = {f"{node.node}-net": {"condition": "service_started"}, **_AFTER_KEYS}
+    if node.image == ARDUPILOT:
+        service["volumes"] = [*service.get("volumes", ()), *(_text(f"{file}:{file}:ro") for file in node.files)]
     if node.command:
         service["command"] = [_text(word) for word in node.command]
     service["mem_limit"] = node.memory or "${COSIM_NODE_MEMORY:-4g}"

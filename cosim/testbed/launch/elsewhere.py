@@ -63,17 +63,17 @@ def _other(document: dict[str, Any], machine: str, names: Sequence[str]) -> dict
         for service in (sidecar, node):
             service.pop("build", None)  # images are made on one machine
         services |= {f"{name}-net": sidecar, name: node}
-        shown = shown or "front" in sidecar["networks"]
+        shown = shown or "ports" in sidecar["networks"]
         volumes |= {key: {} for key in (f"key-{name}",) if key in document["volumes"]}
-    networks = {"management": NETWORK, **({"front": {}} if shown else {})}
+    networks = {"management": NETWORK, **({"ports": {}} if shown else {})}
     return {"services": services, "networks": networks, "volumes": volumes}
 
 
 def _trunk(network: Mapping[str, Any], *arguments: str) -> dict[str, Any]:
     """One end of a trunk: without any right, like the network service."""
-    same = ("image", "pull_policy", "cap_drop", "security_opt", "pids_limit", "user", "volumes", "restart", "init")
+    own = {"build", "entrypoint", "command", "networks", "healthcheck", "mem_limit", "environment", "attach"}
     return {
-        **{key: network[key] for key in same},
+        **{key: value for key, value in network.items() if key not in own},
         "entrypoint": ["python3", "-m", "cosim.testbed.emulation.trunk"],
         "command": list(arguments),
         "environment": SECRET,

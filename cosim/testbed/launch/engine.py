@@ -45,7 +45,7 @@ def require_engine() -> None:
         )
     engine = _asked("info")
     if engine.returncode:
-        said = _last_word(engine)
+        said = next((line for line in _lines(engine) if "permission denied" in line), _last_word(engine))
         remedy = "start the engine (systemctl start docker), or say with DOCKER_HOST where it is"
         if "permission denied" in said:
             remedy = "be a member of its group (sudo usermod -aG docker $USER, then log in again)"
@@ -53,7 +53,12 @@ def require_engine() -> None:
 
 
 def _last_word(done: subprocess.CompletedProcess[str]) -> str:
-    return (done.stderr.strip().splitlines() or ["it does not say why"])[-1]
+    return (_lines(done) or ["it gives no reason"])[-1]
+
+
+def _lines(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What a command wrote, errors last: `docker info` of Debian 12 has the reason on the other stream."""
+    return [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
 
 
 def started(

@@ -22,12 +22,13 @@ from time import monotonic
 
 from cosim.contract.entities import Scene
 from cosim.contract.errors import Problem, RunError, ScenarioError, SetupError, refusals, refuse
+from cosim.testbed.emulation import compiled
 from cosim.testbed.emulation.netns import Namespaces, run_of
 from cosim.testbed.launch import cleanup
 from cosim.testbed.launch.bridges import wire
 from cosim.testbed.launch.carrier import Carrier
 from cosim.testbed.launch.keys import PRIVATE, provide
-from cosim.testbed.launch.programs import HOST, NETWORKS, OURS, UP, Program, host_end, neighbours, programs, software
+from cosim.testbed.launch.programs import HOST, OURS, Program, closed, host_end, neighbours, programs, software, unnamed
 from cosim.testbed.launch.uplinks import UplinkWire
 
 FIRST_PAUSE = 0.2  # s before a program that has ended is started again; doubled each time
@@ -73,6 +74,8 @@ class NetnsNodes:
     def open(self) -> dict[str, str]:
         """Start everything; the variables by which adapters find it."""
         require_namespaces(self._scene)
+        if not self._carrier.kernel:
+            compiled.linkd()  # a refusal comes before anything is made
         spaces = Namespaces()
         for run in cleanup.dead():
             cleanup.clear(run)
@@ -165,10 +168,10 @@ class NetnsNodes:
         variables = self._sidecar(end, own) | {
             "COSIM_FORWARDS": "1",
             "COSIM_UPLINK": self._wire.host,
-            "COSIM_NETWORKS": " ".join(str(network) for name, network in NETWORKS.items() if name != UP),
+            "COSIM_NETWORKS": closed(self._nodes),
         }
         self._add("uplink", self._starter(end, ("-m", "cosim.testbed.emulation.sidecar"), variables))
-        who = ", ".join(i.node for i in self._nodes if any(one.name == UP for one in i.interfaces))
+        who = ", ".join(node.node for node in self._nodes if end.names[0] in node.names)
         self._say(f"{who} can reach this machine's network: this machine by {end.interfaces[0].address}")
         if self._wire.remark:
             self._say(f"by uplinks this machine is reached, but {self._wire.remark}")
@@ -287,7 +290,7 @@ def unfit_for_namespaces(scene: Scene) -> list[Problem]:
     nodes = programs(scene)
     if not nodes:
         return [Problem("no node has 'runs', so none can be real", "nodes")]
-    return [problem for node in nodes for problem in refusals(partial(_command, node))]
+    return [*(problem for node in nodes for problem in refusals(partial(_command, node))), *unnamed(nodes)]
 
 
 def _command(node: Program) -> tuple[str, ...]:

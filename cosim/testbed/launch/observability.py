@@ -22,6 +22,8 @@ IMAGES = {
     "prometheus": "${COSIM_PROMETHEUS_IMAGE:-prom/prometheus:v3.5.0}",
     "grafana": "${COSIM_GRAFANA_IMAGE:-grafana/grafana:11.6.0}",
 }
+PUBLICATION = "publication"  # the run, on the network of observers
+_SHOWN = "prometheus-shown"  # Prometheus, on the network of its published port: nodes that it asks cannot ask it
 FIRST = 9100  # port of the first node's metrics where the scenario names none
 INFERENCE = 8500  # port of the service of `vedgenode`
 EVERY = "2s"  # of the wall clock, between two looks
@@ -65,10 +67,10 @@ def observed(plan: Plan, nodes: Sequence[Program]) -> Observed:
         except ValueError:
             continue  # too many; where the scenario names a port, the run reports it
         if first is None:
-            environment[LISTEN] = f"0.0.0.0:{FIRST}"
+            environment[LISTEN] = f"{PUBLICATION}:{FIRST}"
         else:
-            environment.setdefault(LISTEN, "0.0.0.0:")
-        shown += [f"orchestrator:{port}" for port in taken.values() if port]
+            environment.setdefault(LISTEN, f"{PUBLICATION}:")
+        shown += [f"{PUBLICATION}:{port}" for port in taken.values() if port]
     if shown:
         targets["run"] = shown
     inference = [f"{node.node}-net:{INFERENCE}" for node in nodes if node.image == "vedgenode"]
@@ -89,10 +91,15 @@ def services(found: Observed, settings: str, bare: dict[str, Any]) -> dict[str, 
                 "image": IMAGES["prometheus"],
                 "profiles": [PROFILE],
                 **bare,
+                "command": [
+                    "--config.file=/etc/prometheus/prometheus.yml",
+                    "--storage.tsdb.path=/prometheus",
+                    f"--web.listen-address={_SHOWN}:9090",
+                ],
                 "configs": [{"source": "scrape", "target": "/etc/prometheus/prometheus.yml"}],
                 "volumes": ["metrics:/prometheus"],
                 "ports": ["127.0.0.1:${COSIM_PROMETHEUS:-9090-9099}:9090"],
-                "networks": ["management", "front"],
+                "networks": {"management": {}, "observers": {}, "front": {"aliases": [_SHOWN]}},
                 "depends_on": ["orchestrator"],
                 "restart": "unless-stopped",
                 "mem_limit": "1g",
@@ -114,7 +121,7 @@ def services(found: Observed, settings: str, bare: dict[str, Any]) -> dict[str, 
                 },
                 "volumes": [f"{settings}:{provisioning}:ro"],
                 "ports": ["127.0.0.1:${COSIM_GRAFANA:-3000-3009}:3000"],
-                "networks": ["management", "front"],
+                "networks": ["front"],
                 "depends_on": ["prometheus"],
                 "restart": "unless-stopped",
                 "mem_limit": "1g",

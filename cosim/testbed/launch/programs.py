@@ -3,47 +3,55 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.medium import ETHERNET, MEDIA, UPLINK, WIFI, WIRE, Medium, of_node
+from cosim.contract.node_keys import ARDUPILOT
 
-# One network per medium; the host part is the node's slot + 1. RFC 1918 space that is seldom in use at home.
-NETWORKS: Mapping[str, ipaddress.IPv4Network] = {
-    "wlan0": ipaddress.IPv4Network("10.171.0.0/16"),
-    "lte0": ipaddress.IPv4Network("10.172.0.0/16"),
-    "eth1": ipaddress.IPv4Network("10.173.0.0/16"),
-    "up0": ipaddress.IPv4Network("10.174.0.0/16"),
-}
-AIR, CELL, WIRE, UP = "wlan0", "lte0", "eth1", "up0"
 MOST = 2**16 - 3  # nodes that a network has addresses for; the last one is that of the host, where uplinks end
 HOST = "_host"  # the end of all uplinks; no node is named so: ids begin with a letter or a digit
 # Programs of our images, as arguments of Python; what other images run only they know.
 OURS: Mapping[str, tuple[str, ...]] = {
     "vuav": ("-m", "cosim.autopilot.node"),
+    ARDUPILOT: ("-m", "cosim.autopilot.node", "--ardupilot"),
     "vrover": ("-m", "cosim.autopilot.node"),
     "vedgenode": ("-m", "cosim.testbed.inference.node"),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Interface:
-    """A network interface of a real node."""
+class NodeInterface:
+    """A network interface of a real node; the MAC is 02:00 and the address, so that each gives the other."""
 
-    name: str  # wlan0, lte0, eth1
-    mac: str
+    medium: Medium
     address: str
+
+    @property
+    def name(self) -> str:
+        """wlan0, lte0, eth1, or that of another medium."""
+        return self.medium.interface
+
+    @property
+    def mac(self) -> str:
+        """A locally administered one."""
+        return mac_of(self.address)
 
     @property
     def prefix(self) -> int:
         """Length of the network's prefix."""
-        return NETWORKS[self.name].prefixlen
+        return self.medium.addresses().prefixlen
 
     @property
     def text(self) -> str:
         """As the sidecar reads it."""
-        return f"{self.name},{self.mac},{self.address}/{self.prefix}"
+        own = f"{self.name},{self.mac},{self.address}/{self.prefix}"
+        return own if self.medium.mtu == ETHERNET else f"{own},{self.medium.mtu}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +64,29 @@ class Program:
     command: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]
     ports: tuple[int, ...]  # shown on the host's loopback
-    interfaces: tuple[Interface, ...]
+    interfaces: tuple[NodeInterface, ...]
     cores: int  # 0: not limited
     memory: int  # B, 0: not limited
     attaches: bool  # to the run, as a live node
     device: bool  # makes tasks and sends them to others
-    base: bool = False  # a base station: all links of its cell share the air
+    serves: tuple[str, ...] = ()  # interfaces as whose station it serves others: all links of its cell share the air
     forwards: bool = False  # passes on packets that are for others
-    routed: bool = False  # packets get from cells to wired nodes and back
+    routed: bool = False  # packets get from devices that stations serve to wired nodes and back
     point: bool = False  # an access point that passes packets on between its stations and wires
     station: bool = False  # of the network of such an access point
     bridged: bool = False  # packets get from Wi-Fi to wired nodes and back
     flies: bool = False  # the run grants its program time, and learns from it where the vehicle is
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its interfaces."""
+        return tuple(interface.name for interface in self.interfaces)
+
+    @property
+    def files(self) -> list[str]:
+        """What in its command are files of this machine, by their whole paths."""
+        words = [part for word in self.command for part in re.split("[,=]", word)]
+        return sorted({word for word in words if word.startswith("/") and Path(word).is_file()})
 
     @property
     def keyed(self) -> bool:
@@ -82,10 +101,13 @@ class Program:
     def reached(self, other: Program) -> str:
         """The address at which it reaches another node, "" when it does not: of an interface that both have, or
         across a base station or an access point."""
-        mine = {interface.name for interface in self.interfaces} - {UP}  # by which nodes reach the host alone
-        across = {CELL, WIRE} if self.routed and mine & {CELL, WIRE} else set()
-        if self.bridged and (self.point or self.station or WIRE in mine):
-            across |= {WIRE, AIR} if other.point or other.station else {WIRE}
+        mine = {interface.name for interface in self.interfaces if interface.medium is not UPLINK}
+        wired, across = WIRE.interface in mine, set[str]()
+        if self.routed:
+            cells = {i.name for i in (*self.interfaces, *(other.interfaces if wired else ())) if i.medium.served}
+            across = {WIRE.interface, *cells} if cells or wired else across
+        if self.bridged and (self.point or self.station or wired):
+            across |= {WIRE.interface, WIFI.interface} if other.point or other.station else {WIRE.interface}
         for names in (mine, across):
             for interface in other.interfaces:
                 if interface.name in names:
@@ -93,10 +115,9 @@ class Program:
         return ""
 
 
-def interface(name: str, slot: int) -> Interface:
-    """Interface `name` of the node at `slot`; the MAC is 02:00 and the address, so that each gives the other."""
-    address = NETWORKS[name][slot + 1]
-    return Interface(name, mac_of(str(address)), str(address))
+def interface(medium: Medium, slot: int) -> NodeInterface:
+    """The interface of the node at `slot`."""
+    return NodeInterface(medium, str(medium.addresses()[slot + 1]))
 
 
 def mac_of(address: str) -> str:
@@ -104,19 +125,25 @@ def mac_of(address: str) -> str:
     return "02:00:" + ":".join(f"{byte:02x}" for byte in ipaddress.IPv4Address(address).packed)
 
 
-UPLINKS_END = interface(UP, MOST)
+UPLINKS_END = interface(UPLINK, MOST)
 
 
 def host_end(nodes: Iterable[Program]) -> Program | None:
     """The end of the uplinks of `nodes`, which has an interface like a node's and no software; None: there are none."""
-    if not any(interface.name == UP for node in nodes for interface in node.interfaces):
+    if not any(UPLINKS_END.name in node.names for node in nodes):
         return None
     return Program(HOST, MOST, "", (), (), (), (UPLINKS_END,), 0, 0, False, False)
 
 
-def neighbours(node: Program, nodes: Iterable[Program]) -> list[Interface]:
+def closed(nodes: Iterable[Program], *, uplinks: bool = False) -> str:
+    """The networks of all media, which are not reached by `uplinks`, separated by spaces; those of uplinks too."""
+    media = dict.fromkeys((*MEDIA, *(interface.medium for node in nodes for interface in node.interfaces)))
+    return " ".join(one.network for one in media if uplinks or one is not UPLINK)
+
+
+def neighbours(node: Program, nodes: Iterable[Program]) -> list[NodeInterface]:
     """The interfaces of others that are in a network of `node`. By an uplink nodes have the host's end alone."""
-    mine = {interface.name for interface in node.interfaces}
+    mine = set(node.names)
     everyone = tuple(nodes)
     end = host_end(everyone)
     found = [
@@ -124,9 +151,9 @@ def neighbours(node: Program, nodes: Iterable[Program]) -> list[Interface]:
         for other in everyone
         if other.node != node.node
         for interface in other.interfaces
-        if interface.name in mine and (interface.name != UP or node.node == HOST)
+        if interface.name in mine and (interface.medium is not UPLINK or node.node == HOST)
     ]
-    return found + (list(end.interfaces) if end is not None and UP in mine and node.node != HOST else [])
+    return found + (list(end.interfaces) if end is not None and UPLINKS_END.name in mine and node.node != HOST else [])
 
 
 def programs(scene: Scene) -> tuple[Program, ...]:
@@ -137,14 +164,11 @@ def programs(scene: Scene) -> tuple[Program, ...]:
     everything = [(slot, node) for slot, node in scene.computers() if node.runs is not None]
     if everything and everything[-1][0] >= MOST:
         raise ScenarioError(Problem(f"{everything[-1][0] + 1} nodes are more than a network has addresses", "nodes"))
-    wired = {
-        slot
-        for link in scene.links
-        for part in (*link.a, *link.b)
-        for slot in range(part.first, part.first + part.count)
-    }
+    wired, known = wired_slots(scene), (*MEDIA, *scene.media)
     found = []
-    routed = any(node.cell is not None for _, node in everything)
+    media = {slot: tuple(of_node(known, node, slot in wired)) for slot, node in everything}
+    serves = {slot: tuple(m.interface for m in media[slot] if m.is_station(node)) for slot, node in everything}
+    routed = any(serves.values())
     served = {
         node.wifi.network
         for slot, node in everything
@@ -153,8 +177,7 @@ def programs(scene: Scene) -> tuple[Program, ...]:
     between = _between(scene, wired)
     for slot, node in everything:
         assert node.runs is not None
-        names = list(media(node, slot in wired))
-        if not names:
+        if not media[slot]:
             raise ScenarioError(
                 Problem(
                     f"node '{node.id}' runs '{node.runs.image}' but has no network interface",
@@ -166,9 +189,9 @@ def programs(scene: Scene) -> tuple[Program, ...]:
             Program(
                 node.id, slot, node.runs.image, node.runs.command,
                 tuple(node.runs.environment.items()), node.runs.ports,
-                tuple(interface(name, slot) for name in names), node.cores, int(node.memory), node.live is not None,
-                node.tier == "device", node.cell is not None,
-                node.cell is not None
+                tuple(interface(medium, slot) for medium in media[slot]), node.cores, int(node.memory),
+                node.live is not None, node.tier == "device", serves[slot],
+                bool(serves[slot])
                 or (node.tier != "device" and (slot in between or ((routed or bool(served)) and slot in wired))),
                 routed,
                 slot in wired and node.tier != "device" and _mode(node, served) == "access-point",
@@ -196,28 +219,45 @@ def _between(scene: Scene, wired: Collection[int]) -> set[int]:
     return {slot for slot, others in ends.items() if len(others) > 1}
 
 
+def unnamed(nodes: Iterable[Program]) -> list[Problem]:
+    """ArduPilots of vehicles that are not named, or not on this machine."""
+    found = []
+    for node in nodes:
+        if node.image != ARDUPILOT:
+            continue
+        named = Path(node.command[0]) if node.command else None
+        if named is None:
+            text, hint = f"'{node.node}' runs '{ARDUPILOT}' and names no ArduPilot", "command: [/PATH/OF/arducopter]"
+        elif not named.is_absolute() or not named.is_file():
+            text, hint = f"there is no program '{named}'", "write the whole path of an ArduPilot of this machine"
+        elif not os.access(named, os.X_OK):
+            text, hint = f"'{named}' is not executable", f"chmod +x {named}"
+        else:
+            continue
+        found.append(Problem(text, f"nodes.{node.node}.runs.command", hint=hint))
+    return found
+
+
 def software(node: Program) -> dict[str, str]:
     """Environment variables that describe a node to its software."""
     found = {"COSIM_NODE": node.node}
-    if any(interface.name == UP for interface in node.interfaces):
+    if UPLINKS_END.name in node.names:
         found["COSIM_HOST"] = UPLINKS_END.address
     if node.cores:
         found["COSIM_CORES"] = str(node.cores)
     if node.device and node.attaches:
-        names = [interface.name for interface in node.interfaces]
-        if WIRE not in names and ((node.routed and CELL in names) or node.station):
-            names.append(WIRE)
-        found["COSIM_CALLS"] = " ".join(str(NETWORKS[name]) for name in names)
+        media = [interface.medium for interface in node.interfaces]
+        if WIRE not in media and ((node.routed and any(medium.served for medium in media)) or node.station):
+            media.append(WIRE)
+        found["COSIM_CALLS"] = " ".join(medium.network for medium in media)
     return found
 
 
-def media(node: Node, wired: bool) -> Iterable[str]:
-    """The interfaces that a node has; `wired`: a link of the scenario ends at it."""
-    if node.wifi is not None:
-        yield "wlan0"
-    if node.radio is not None or node.cell is not None:
-        yield "lte0"
-    if wired:
-        yield "eth1"
-    if node.uplink is not None:
-        yield UP
+def wired_slots(scene: Scene) -> set[int]:
+    """The slots at which links of the scenario end."""
+    return {
+        slot
+        for link in scene.links
+        for part in (*link.a, *link.b)
+        for slot in range(part.first, part.first + part.count)
+    }

@@ -7,7 +7,7 @@ from typing import Literal
 
 from cosim.contract.errors import Problem, ScenarioError, SetupError, refusals
 from cosim.scenario.plan.plan import Plan
-from cosim.testbed.launch.programs import programs
+from cosim.testbed.launch.programs import programs, unnamed
 
 ADDRESSES = ("COSIM_NETWORK", "COSIM_VEHICLES", "COSIM_GATEWAY")  # set by the compose file
 
@@ -44,4 +44,5 @@ def unlaunchable(plan: Plan) -> list[Problem]:
         return found
     if not programs(plan.scene):
         return [Problem("no node has 'runs', so none can be real", "nodes")]
-    return [*(unfit_for_namespaces(plan.scene) if where == "netns" else ()), *unfit(plan, where)]
+    wrong = unfit_for_namespaces(plan.scene) if where == "netns" else unnamed(programs(plan.scene))
+    return [*wrong, *unfit(plan, where)]

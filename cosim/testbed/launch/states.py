@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -10,12 +10,12 @@ import numpy as np
 from cosim.contract.entities import Event, Scene
 from cosim.contract.faults import Faults
 from cosim.contract.frame import Frame
+from cosim.contract.link import DOWN, LinkState, differs
+from cosim.contract.medium import MEDIA, UPLINK, WIRE
 from cosim.contract.presence import Presence
 from cosim.testbed.emulation.message import Links
-from cosim.testbed.emulation.state import DOWN, LinkState, differs
-from cosim.testbed.launch.programs import HOST, UP, Interface
+from cosim.testbed.launch.programs import HOST, NodeInterface
 
-WIFI, CELL, WIRE = "wlan0", "lte0", "eth1"
 TOLERANCE = 0.01  # of each figure; smaller changes are not worth a message
 
 
@@ -31,7 +31,7 @@ class End(Protocol):
         """Its place in the scene."""
 
     @property
-    def interfaces(self) -> Sequence[Interface]:
+    def interfaces(self) -> Sequence[NodeInterface]:
         """What it has links by."""
 
 
@@ -40,61 +40,62 @@ class States:
 
     def __init__(self, scene: Scene, nodes: Sequence[End], jitter: float) -> None:
         self._names = {node.slot: node.node for node in nodes}
-        self._media = {node.slot: {interface.name for interface in node.interfaces} for node in nodes}
+        self._media = [medium for medium in (*MEDIA, *scene.media) if medium.signal]
+        self._has = {node.slot: {interface.name for interface in node.interfaces} for node in nodes}
         self._jitter = jitter
         self._wires = list(self._wired(scene))
         self._uplinks = list(self._up(scene))
         self._faults = Faults(scene.capacity)
         self.presence = Presence(scene)
-        self._told: Links = {}
+        self._reported: Links = {}
 
     def happen(self, events: Sequence[Event]) -> None:
         """Nodes fail and recover, links degrade."""
         self._faults.take(events)
 
-    def changed(self, peers: Sequence[Frame], cells: Sequence[Frame], places: Sequence[Frame] = ()) -> Links:
-        """The states that `peer_link` and `link` frames and the wires give, where they differ from those last sent.
+    def changed(self, frames: Mapping[str, Sequence[Frame]]) -> Links:
+        """The states that the frames of media and the wires give, where they differ from those last sent.
 
-        `places` are frames of `mobility`: the wires of a fleet's slot are unconnected while the slot is empty.
+        By frames of `mobility` the wires of a fleet's slot are unconnected while the slot is empty.
         """
-        self.presence.take(places)
-        now: Links = dict.fromkeys(self._told, DOWN)
-        for frame in peers:
-            self._straight(frame, now)
-        for frame in cells:
-            self._served(frame, now)
+        self.presence.take(frames.get("mobility", ()))
+        now: Links = dict.fromkeys(self._reported, DOWN)
+        for medium in self._media:
+            rows = self._served if medium.served else self._straight
+            for frame in frames.get(medium.signal, ()):
+                rows(frame, medium.interface, now)
         self._wire(now)
         self._uplink(now)
         found = {
             key: state
             for key, state in now.items()
-            if key not in self._told or differs(state, self._told[key], TOLERANCE)
+            if key not in self._reported or differs(state, self._reported[key], TOLERANCE)
         }
-        self._told.update(found)
+        self._reported.update(found)
         return found
 
     @property
-    def told(self) -> Links:
+    def reported(self) -> Links:
         """All states as they were last sent."""
-        return self._told
+        return self._reported
 
-    def _straight(self, frame: Frame, now: Links) -> None:
-        """Rows of `peer_link`: Wi-Fi from one node to another."""
-        columns = [frame[name].tolist() for name in ("peer", "rate", "delay", "jitter", "loss", "rssi")]
+    def _straight(self, frame: Frame, interface: str, now: Links) -> None:
+        """Rows of `peer_link`: from one node to another."""
+        columns = [frame[name].tolist() for name in ("peer", "rate", "delay", "jitter", "loss")]
         for sender, receiver, *figures in zip(frame.slot.tolist(), *columns, strict=True):
-            if WIFI in self._media.get(sender, ()) and WIFI in self._media.get(receiver, ()):
-                now[self._names[sender], self._names[receiver], WIFI] = LinkState(*figures)
+            if interface in self._has.get(sender, ()) and interface in self._has.get(receiver, ()):
+                now[self._names[sender], self._names[receiver], interface] = LinkState(*figures)
 
-    def _served(self, frame: Frame, now: Links) -> None:
+    def _served(self, frame: Frame, interface: str, now: Links) -> None:
         """Rows of `link`: a device and the base station that serves it, up and down."""
-        names = ("cell", "uplink_rate", "downlink_rate", "delay", "loss", "rsrp")
+        names = ("cell", "uplink_rate", "downlink_rate", "delay", "loss")
         columns = [frame[name].tolist() for name in names]
-        for device, cell, up, down, delay, loss, rsrp in zip(frame.slot.tolist(), *columns, strict=True):
-            if CELL not in self._media.get(device, ()) or CELL not in self._media.get(cell, ()):
+        for device, cell, up, down, delay, loss in zip(frame.slot.tolist(), *columns, strict=True):
+            if interface not in self._has.get(device, ()) or interface not in self._has.get(cell, ()):
                 continue
             one, other = self._names[device], self._names[cell]
-            for key, rate in (((one, other, CELL), up), ((other, one, CELL), down)):
-                state = LinkState(rate, delay, self._jitter * delay, loss, rsrp)
+            for key, rate in (((one, other, interface), up), ((other, one, interface), down)):
+                state = LinkState(rate, delay, self._jitter * delay, loss)
                 now[key] = state if rate > 0.0 and loss < 1.0 else DOWN
 
     def _wire(self, now: Links) -> None:
@@ -103,33 +104,32 @@ class States:
             return
         a = np.array([sender for sender, _, _ in self._wires], np.int32)
         b = np.array([receiver for _, receiver, _ in self._wires], np.int32)
-        rate, delay, loss = (np.array([state[k] for _, _, state in self._wires]) for k in (0, 1, 3))
+        states = [state for _, _, state in self._wires]
+        rate = np.array([state.rate for state in states])
+        delay, loss = np.array([state.delay for state in states]), np.array([state.loss for state in states])
         self._faults.apply(a, b, [rate], delay, loss)
         here = self.presence.here
         dead = self._faults.failed[a] | self._faults.failed[b] | ~here[a] | ~here[b]
         for k, (sender, receiver, usual) in enumerate(self._wires):
             figures = {"rate": float(rate[k]), "delay": float(delay[k]), "loss": float(loss[k])}
             state = DOWN if dead[k] else usual._replace(**figures)
-            now[self._names[sender], self._names[receiver], WIRE] = state
+            now[self._names[sender], self._names[receiver], WIRE.interface] = state
 
     def _uplink(self, now: Links) -> None:
         """Links to the host's network, of nodes that are there and have not failed."""
         for slot, up, down in self._uplinks:
             dead = self._faults.failed[slot] or not self.presence.here[slot]
-            now[self._names[slot], HOST, UP] = DOWN if dead else up
-            now[HOST, self._names[slot], UP] = DOWN if dead else down
+            now[self._names[slot], HOST, UPLINK.interface] = DOWN if dead else up
+            now[HOST, self._names[slot], UPLINK.interface] = DOWN if dead else down
 
     def _up(self, scene: Scene) -> Iterable[tuple[int, LinkState, LinkState]]:
         for slot, node in scene.computers():
             uplink = node.uplink
-            if uplink is not None and UP in self._media.get(slot, ()):
-                up, down = (LinkState(r, uplink.delay, uplink.jitter, uplink.loss) for r in (uplink.rate, uplink.back))
-                yield slot, up, down
+            if uplink is not None and UPLINK.interface in self._has.get(slot, ()):
+                yield slot, uplink.state, uplink.back
 
     def _wired(self, scene: Scene) -> Iterable[tuple[int, int, LinkState]]:
         for link in scene.links:
-            there = LinkState(link.rate, link.delay, link.jitter, link.loss, burst=link.burst, reorder=link.reorder)
-            back = there._replace(rate=link.rate_back)
             ends = [
                 [slot for part in side for slot in range(part.first, part.first + part.count) if slot in self._names]
                 for side in (link.a, link.b)
@@ -137,5 +137,5 @@ class States:
             for one in ends[0]:
                 for other in ends[1]:
                     if one != other:
-                        yield one, other, there
-                        yield other, one, back
+                        yield one, other, link.state
+                        yield other, one, link.back

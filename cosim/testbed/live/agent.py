@@ -22,8 +22,8 @@ from cosim.talk import keys
 from cosim.talk.codec import Body
 from cosim.talk.sockets import bounded, dial, event
 from cosim.testbed.inference.limits import boot_id
-from cosim.testbed.live.member import AgentSession
-from cosim.testbed.live.meters import Meters, Model, clock_rate, cores
+from cosim.testbed.live.member import SILENT, AgentSession
+from cosim.testbed.live.meters import MachineMeters, PowerLine, clock_rate, cores
 from cosim.testbed.live.position import Position, position
 from cosim.testbed.live.protocol import MAX_MESSAGE, MAX_TASKS
 from cosim.testbed.live.shaping import Keeper, Shaper
@@ -56,7 +56,7 @@ class Options:
     cores: int = 0  # that this node has, 0: all of the machine
     shares: bool = False  # the machine with other nodes: reports are of the processes in its network namespace
     clock: float = 0.0  # cycles/s, 0: as the machine reports it
-    power: Model | None = None  # for a machine without a meter
+    power: PowerLine | None = None  # for a machine without a meter
     shaper: Shaper | None = None  # shapes links when the gateway asks; None: not allowed
     version: str = field(default="")
 
@@ -96,7 +96,7 @@ def local_service(service: str) -> str:
 def survey(options: Options) -> dict[str, Any]:
     """What would be sent, without connecting: the facts and one report."""
     key, facts = prepare(options)
-    meters, where = Meters(model=options.power), position(options.position)
+    meters, where = MachineMeters(model=options.power), position(options.position)
     try:
         time.sleep(0.5)  # shares and powers are means over this time
         return {"key": key.name, **facts, "report": {**meters.read(), "position": where.place()}}
@@ -111,7 +111,7 @@ class Agent:
         self._key, facts = prepare(options)
         self._options = options
         self._where: Position = position(options.position)
-        self._meters = Meters(model=options.power, cores=(options.cores or cores()) if options.shares else 0)
+        self._meters = MachineMeters(model=options.power, cores=(options.cores or cores()) if options.shares else 0)
         self._member = AgentSession(facts, random=os.urandom, jitter=random.SystemRandom().random)
         self._shaping = Keeper(options.shaper)
         self._wake_out, self._wake_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -237,7 +237,7 @@ class Agent:
         number, _ = event(monitor, zmq.NOBLOCK)
         reason = "the connection was lost"
         if self._member.state == "asking":
-            reason = f"nobody answers at {self._options.server}, or not the gateway whose key is in the key file"
+            reason = SILENT
         if number == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             reason = "the server refuses this key: its .pub file must be in the folder of keys"
         elif number == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:

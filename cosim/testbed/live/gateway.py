@@ -25,7 +25,7 @@ from cosim.talk.control import ControlSocket, new_token
 from cosim.talk.doorkeeper import Limits
 from cosim.talk.sockets import Door, each
 from cosim.testbed.inference.limits import boot_id
-from cosim.testbed.live.lease import NodeSlot, Standing
+from cosim.testbed.live.lease import NodeSlot, SlotStanding
 from cosim.testbed.live.protocol import MAX_MESSAGE
 from cosim.testbed.live.roster import Out, Roster
 from cosim.testbed.live.shaping import Impairment
@@ -108,7 +108,7 @@ class Gateway:
             self.roster.results.clear()
         return found
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> list[SlotStanding]:
         """Who is where now; the caller holds `lock` while looking at what is inside."""
         self.check()
         return self.roster.standings

@@ -74,7 +74,7 @@ class Lease:
         return theirs if self.shared else theirs - self.clock.offset
 
 
-class Limits:
+class KeyLimits:
     """What one key may send."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Standing:
+class SlotStanding:
     """What is known of a slot, with or without a machine on it."""
 
     slot: NodeSlot

@@ -18,6 +18,7 @@ from cosim.testbed.live.protocol import FROM_AGENT, FROM_GATEWAY, SESSION
 from cosim.testbed.live.shaping import NOTHING
 
 ANSWER = 5.0  # s to wait for the answer to a hello
+SILENT = "no answer from the server, or it is not the gateway whose key is in the key file"
 FIRST, LONGEST = 0.5, 30.0  # s between attempts
 STEADY = 60.0  # s that a session must last for the pauses to start anew
 AGAIN = 5.0  # s after which a result without acknowledgement is sent again
@@ -27,13 +28,13 @@ State = Literal["seeking", "asking", "attached", "evicted"]
 
 
 @dataclass(slots=True)
-class Held:
+class HeldTask:
     """A task that this agent answers for, until its result is acknowledged."""
 
     task: Body | None  # None once it has been handed over to be run
     received: float  # monotonic
     result: Body | None = None
-    told: float = -1e9  # when the result was last sent
+    reported: float = -1e9  # when the result was last sent
 
 
 class AgentSession:
@@ -62,7 +63,7 @@ class AgentSession:
         self._begun = self._heard_at = 0.0
         self._heard = self._number = 0
         self._report_at = -1e18
-        self._held: OrderedDict[int, Held] = OrderedDict()
+        self._held: OrderedDict[int, HeldTask] = OrderedDict()
         self._past: OrderedDict[int, None] = OrderedDict()
 
     # -- the session -------------------------------------------------------------------------
@@ -81,7 +82,7 @@ class AgentSession:
     def tick(self, now: float) -> list[bytes]:
         """What is due besides reports; notices that the gateway is gone."""
         if self.state == "asking" and now - self._begun > ANSWER:
-            self._seek("no answer", now)
+            self._seek(SILENT, now)
         elif self.state == "attached" and now - self._heard_at > self._lease:
             self._seek(f"nothing heard for {self._lease:g} s", now)
         if self.state != "attached" and now - self._heard_at > self._lease:
@@ -90,9 +91,9 @@ class AgentSession:
             return []
         out = []
         for held in self._held.values():
-            if held.result is not None and now - held.told > AGAIN:
-                held.told = now
-                out.append(self._tell("result", held.result))
+            if held.result is not None and now - held.reported > AGAIN:
+                held.reported = now
+                out.append(self._message("result", held.result))
         return out
 
     def report_due(self, now: float) -> bool:
@@ -107,13 +108,13 @@ class AgentSession:
         self._report_at = now + self._interval - (late if 0 <= late < self._interval / 2 else 0.0)
         open_ = [held for held in self._held.values() if held.result is None]
         waiting = sum(held.task is not None for held in open_)
-        return [self._tell("report", {**reading, "running": len(open_) - waiting, "waiting": waiting})]
+        return [self._message("report", {**reading, "running": len(open_) - waiting, "waiting": waiting})]
 
     def leave(self, reason: str) -> list[bytes]:
         """Give the slot back."""
         if self.state != "attached":
             return []
-        farewell = self._tell("goodbye", {"reason": reason[:300]})
+        farewell = self._message("goodbye", {"reason": reason[:300]})
         self.state, self.said = "seeking", reason
         self._unshape()
         return [farewell]
@@ -150,7 +151,7 @@ class AgentSession:
     def _handle(self, message: Message, now: float, wall: float) -> list[bytes]:
         body = message.body
         if message.kind == "ping":
-            return [self._tell("pong", {"serial": body["serial"], "received": now, "sent": now, "wall": wall})]
+            return [self._message("pong", {"serial": body["serial"], "received": now, "sent": now, "wall": wall})]
         if message.kind == "task":
             return self._task(body, now)
         if message.kind == "done":
@@ -179,9 +180,9 @@ class AgentSession:
             self._held.clear()
             self._past.clear()
             self.starting.clear()
-        out = [self._tell("accept", {"tasks": list(self._held)})] if self._held else []
+        out = [self._message("accept", {"tasks": list(self._held)})] if self._held else []
         for held in self._held.values():
-            held.told = -1e9  # sent again at the next tick
+            held.reported = -1e9  # sent again at the next tick
         return out
 
     def _refused(self, body: Body, now: float) -> None:
@@ -199,21 +200,21 @@ class AgentSession:
         held = self._held.get(task)
         if held is not None:
             if held.result is not None:
-                held.told = now
-                return [self._tell("result", held.result)]
-            return [self._tell("accept", {"tasks": [task]})]
+                held.reported = now
+                return [self._message("result", held.result)]
+            return [self._message("accept", {"tasks": [task]})]
         if task in self._past:  # its result was acknowledged: a repetition that was under way
             return []
         if len(self._held) >= self._facts["window"]:
             return []  # not accepted: it comes again
-        self._held[task] = Held(body, now)
+        self._held[task] = HeldTask(body, now)
         if body["work"] not in self._facts["works"]:
             return [
-                self._tell("accept", {"tasks": [task]}),
+                self._message("accept", {"tasks": [task]}),
                 *self.finished(task, "refused", now, detail="unknown work"),
             ]
         self.starting.append(body)
-        return [self._tell("accept", {"tasks": [task]})]
+        return [self._message("accept", {"tasks": [task]})]
 
     def _acknowledged(self, task: int) -> None:
         held = self._held.get(task)
@@ -258,8 +259,8 @@ class AgentSession:
         self.tasks_done += 1
         if self.state != "attached":
             return []
-        held.told = now
-        return [self._tell("result", held.result)]
+        held.reported = now
+        return [self._message("result", held.result)]
 
     # -- small things ------------------------------------------------------------------------
 
@@ -276,6 +277,6 @@ class AgentSession:
         self._tries += 1
         self._retry_at = now + pause * (0.5 + 0.5 * self._jitter())
 
-    def _tell(self, kind: str, body: Body) -> bytes:
+    def _message(self, kind: str, body: Body) -> bytes:
         self._number += 1
         return FROM_AGENT.pack(kind, body, session=self._session, number=self._number)

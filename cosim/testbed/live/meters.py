@@ -16,19 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from cosim.talk.codec import Body
+from cosim.testbed.live.pressure import Pressure
 
 _INA = ("ina209", "ina219", "ina220", "ina226", "ina230", "ina231", "ina3221", "ina2xx", "ina228", "ina237", "ina238")
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class PowerLine:
     """Electrical power as a line over the load, for machines without a meter."""
 
     idle: float  # W
     max: float  # W
 
 
-class Meters:
+class MachineMeters:
     """Reads this machine; shares and powers are means since the last call of `read`.
 
     With `cores` it is one of several nodes on this machine: its load is that of the processes in this process's
@@ -39,7 +40,7 @@ class Meters:
         self,
         *,
         root: Path = Path("/"),
-        model: Model | None = None,
+        model: PowerLine | None = None,
         clock: Callable[[], float] = time.monotonic,
         cores: int = 0,
     ) -> None:
@@ -49,6 +50,7 @@ class Meters:
         self._spent: tuple[float, float] | None = None  # s, s of processor time
         self._model = model
         self._clock = clock
+        self._pressure = Pressure(root)
         self._busy: tuple[float, float] | None = None
         self._rapl: dict[Path, tuple[float, float]] = {}  # zone -> s, J
         self.read()
@@ -58,10 +60,23 @@ class Meters:
         received, sent = self._network()
         cpu = self._cpu()
         power, meter = self._power(cpu)
+        waits = self._pressure.read(self._mine())
         return {
             "cpu": cpu, "memory": self._memory(), "received": received, "sent": sent,
             "temperature": self._temperature(), "power": power, "meter": meter,
+            **{f"{kind}_wait": wait for kind, wait in waits.items()},
         }  # fmt: skip
+
+    def _mine(self) -> list[str]:
+        """The processes of this node: in its namespace, or in this process's group."""
+        if self._cores:
+            return [name for name, mine in self._own.items() if mine]
+        found = []
+        for path in self._proc.glob("[0-9]*/stat"):
+            with suppress(OSError, ValueError, IndexError):
+                if int(path.read_text().rpartition(")")[2].split()[2]) == os.getpgrp():
+                    found.append(path.parent.name)
+        return found
 
     def _cpu(self) -> float | None:
         if self._cores:

@@ -175,11 +175,11 @@ def places(data: bytes) -> Iterator[Place]:
             at += 1
             continue
         end = at + head + length
-        told = int.from_bytes(data[end : end + 2], "little")
+        reported = int.from_bytes(data[end : end + 2], "little")
         if number != _GLOBAL_POSITION_INT:
             at += size
             continue
-        if told != crc(data[at + 1 : end] + bytes([_CRC_EXTRA])):
+        if reported != crc(data[at + 1 : end] + bytes([_CRC_EXTRA])):
             at += 1
             continue
         body = data[at + head : end].ljust(_LENGTH, b"\0")

@@ -8,8 +8,9 @@ monotonic clock, `wall` of its wall clock.
 
 from __future__ import annotations
 
-from cosim.talk.codec import Data, Is, List, Maybe, MessageSet, Number, OneOf, Row, Text, Whole
+from cosim.talk.codec import Data, Is, List, Maybe, MessageSet, Number, OneOf, RowOf, Text, Whole
 from cosim.testbed.inference.limits import MOST_HELD
+from cosim.testbed.live.pressure import KINDS
 
 MAX_PAYLOAD = 8 << 20  # B of a task's input or output
 MAX_MESSAGE = MAX_PAYLOAD + (64 << 10)  # B
@@ -26,12 +27,12 @@ REFUSALS = ("protocol", "unknown-node", "taken", "evicted", "no-session", "busy"
 
 _NAME, _TASK, _TIME = Text(100), Whole(0, 1 << 62), Number(-1e12, 1e12)
 _SIZE, _INSTANCE = Number(0, 1e18), Data(SESSION)
-_POSITION = Row((Number(-90, 90), Number(-180, 180), Number(-20_000, 1e7)))  # latitude, longitude (deg), height (m)
+_POSITION = RowOf((Number(-90, 90), Number(-180, 180), Number(-20_000, 1e7)))  # latitude, longitude (deg), height (m)
 # address of the far end; rate (bit/s; 0: nothing gets through), delay, jitter (s) and loss of what is sent there;
 # None: not limited, none
 _OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _ADDRESS = Text(15, pattern=rf"({_OCTET}\.){{3}}{_OCTET}")  # IPv4
-_LINK = Row((_ADDRESS, Maybe(Number(0, 1e15)), Maybe(Number(0, 1e3)), Maybe(Number(0, 1e3)), Maybe(Number(0, 1))))
+_LINK = RowOf((_ADDRESS, Maybe(Number(0, 1e15)), Maybe(Number(0, 1e3)), Maybe(Number(0, 1e3)), Maybe(Number(0, 1))))
 _GOODBYE = {"reason": Text(300)}
 
 FROM_AGENT = MessageSet(
@@ -57,6 +58,8 @@ FROM_AGENT = MessageSet(
             "temperature": Maybe(Number(-273.15, 2000)),  # degC
             "power": Maybe(Number(0, 1e7)),  # W
             "meter": OneOf(METERS),
+            # time that programs waited per time: of the node's threads for a core, of any for memory and storage
+            **{f"{kind}_wait": Maybe(Number(0, 1e6)) for kind in KINDS},
             "position": Maybe(_POSITION),
             "running": Whole(0, MAX_TASKS),
             "waiting": Whole(0, MAX_TASKS),

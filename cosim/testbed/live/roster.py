@@ -13,7 +13,7 @@ from typing import Any
 
 from cosim.contract.errors import ProtocolError
 from cosim.talk.codec import Body, Message
-from cosim.testbed.live.lease import STRIKES, Lease, Limits, NodeSlot, Standing
+from cosim.testbed.live.lease import STRIKES, KeyLimits, Lease, NodeSlot, SlotStanding
 from cosim.testbed.live.protocol import FROM_AGENT, FROM_GATEWAY, SESSION
 from cosim.testbed.live.shaping import Impairment
 from cosim.testbed.live.task_queue import QueuedTask, TaskQueue, TaskResult
@@ -41,11 +41,11 @@ class Roster:
         self.run = random(SESSION)
         self.results: deque[TaskResult] = deque()
         self.counts: Counter[str] = Counter()  # messages that did not count, by reason
-        self.standings = [Standing(slot) for slot in slots]
+        self.standings = [SlotStanding(slot) for slot in slots]
         self._queues = [TaskQueue(queue) for _ in slots]
         self._by_node = {slot.node: i for i, slot in enumerate(slots)}
         self._random, self._boot = random, boot
-        self._limits: dict[str, Limits] = {}
+        self._limits: dict[str, KeyLimits] = {}
         self._hellos: dict[str, deque[bytes]] = {}
         self._by_peer: dict[bytes, Lease] = {}
         self._banned: set[int] = set()
@@ -55,7 +55,7 @@ class Roster:
     def receive(self, peer: bytes, key: str, data: bytes, now: float, wall: float, door: int = 0) -> list[Out]:
         """Take the message `data` of the connection `peer`, which proved at `door` to own the key named `key`."""
         lease = self._by_peer.get(peer)
-        if not self._limits.setdefault(key, Limits()).take(len(data), now):
+        if not self._limits.setdefault(key, KeyLimits()).take(len(data), now):
             self.counts["flood"] += 1
             return self._strike(lease, now, "too many messages")
         try:
@@ -89,7 +89,7 @@ class Roster:
                 self._queues[lease.slot].accept(task, now)
         elif message.kind == "result":
             self._result(lease, body, now)
-            return [self._tell(lease, "done", {"tasks": [body["task"]]}), *self._due(lease, now)]
+            return [self._message(lease, "done", {"tasks": [body["task"]]}), *self._due(lease, now)]
         else:  # goodbye
             self._end(lease, "left", body["reason"], now)
         return []
@@ -153,9 +153,9 @@ class Roster:
         times: dict[str, float] = {}
         called = body["answered"] is not None
         for name in _CALLED if called else _HERE:
-            told = body[name]
-            if told is not None and not math.isnan(lease.clock.offset):
-                times[name] = least = min(max(lease.ours(told), least), now)
+            content = body[name]
+            if content is not None and not math.isnan(lease.clock.offset):
+                times[name] = least = min(max(lease.ours(content), least), now)
         self._note(queued, lease.slot, body["status"], now, times, body["output"], body["detail"])
 
     def _note(
@@ -196,7 +196,7 @@ class Roster:
                 lease.ping_at = now
                 lease.serial += 1
                 lease.remember(lease.serial, now, wall)
-                out.append(self._tell(lease, "ping", {"serial": lease.serial}))
+                out.append(self._message(lease, "ping", {"serial": lease.serial}))
             if standing.shapes:
                 out += self._shape(lease, standing.wishes.changes(now))
             out += self._due(lease, now)
@@ -207,7 +207,7 @@ class Roster:
         if math.isnan(lease.clock.offset):  # times of tasks need the clock
             return []
         due = self._queues[lease.slot].due(now, lease.facts["window"], _SENDS)
-        return [self._tell(lease, "task", queued.make()) for queued in due]
+        return [self._message(lease, "task", queued.make()) for queued in due]
 
     def offer(self, node: str, queued: QueuedTask) -> bool:
         """Give a task to the machine at `node`; False when it is not there or too many wait for it."""
@@ -230,7 +230,7 @@ class Roster:
             standing.wishes.want(links)
 
     def _shape(self, lease: Lease, orders: Sequence[Body]) -> list[Out]:
-        return [self._tell(lease, "shape", order) for order in orders]
+        return [self._message(lease, "shape", order) for order in orders]
 
     def evict(self, node: str, now: float) -> list[Out]:
         """Take the slot away and keep its machine out until the run ends. Raises `KeyError`."""
@@ -249,7 +249,7 @@ class Roster:
         out = []
         for standing in self.standings:
             if standing.lease is not None:
-                out.append(self._tell(standing.lease, "goodbye", {"reason": reason[:300]}))
+                out.append(self._message(standing.lease, "goodbye", {"reason": reason[:300]}))
                 self._end(standing.lease, "left", reason, now)
         return out
 
@@ -287,7 +287,7 @@ class Roster:
         lease.strikes += 1
         if lease.strikes < STRIKES:
             return []
-        out = [self._tell(lease, "goodbye", {"reason": reason})]
+        out = [self._message(lease, "goodbye", {"reason": reason})]
         self._end(lease, "lost", reason, now)
         return out
 
@@ -299,7 +299,7 @@ class Roster:
         for queued in self._queues[lease.slot].drop():
             self._note(queued, lease.slot, "lost", now, detail=detail)
 
-    def _tell(self, lease: Lease, kind: str, body: Body) -> Out:
+    def _message(self, lease: Lease, kind: str, body: Body) -> Out:
         lease.said += 1
         return lease.peer, FROM_GATEWAY.pack(kind, body, session=lease.session, number=lease.said)
 

@@ -23,9 +23,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cosim.contract.errors import CosimError, RunError, SetupError
+from cosim.contract.link import DOWN, LinkState
 from cosim.testbed.emulation import rtnetlink, taps
 from cosim.testbed.emulation.rtnetlink import Netlink
-from cosim.testbed.emulation.state import DOWN, LinkState
 from cosim.testbed.emulation.tc import HANDLE, TcBackend, probe_netem
 from cosim.testbed.live.shaping import Ability, Impairment, outside
 
@@ -150,10 +150,10 @@ class KernelShaper:
                 state = LinkState(state.rate, 0.0, 0.0, 0.0)
             states[address] = state
         self._set(states)
-        told = [f"{reason}: {_named(addresses)}" for reason, addresses in refused.items()]
+        reported = [f"{reason}: {_named(addresses)}" for reason, addresses in refused.items()]
         if curtailed:
-            told.append(f"neither delay nor loss, as this kernel has no netem: {_named(curtailed)}")
-        return len(states) - len(curtailed), "; ".join(told)
+            reported.append(f"neither delay nor loss, as this kernel has no netem: {_named(curtailed)}")
+        return len(states) - len(curtailed), "; ".join(reported)
 
     def trouble(self) -> str:
         """Whether our queue is still there."""
@@ -164,7 +164,7 @@ class KernelShaper:
             return f"{self.interface} is gone"
         body, _ = self._netlink.ask(rtnetlink.traffic(rtnetlink.GETQDISC, rtnetlink.ECHO, number, 0, rtnetlink.ROOT))
         ours = len(body) >= 12 and struct.unpack_from("=I", body, 8)[0] == HANDLE
-        return "" if ours else f"somebody has taken our queue from {self.interface}"
+        return "" if ours else f"another program has taken our queue from {self.interface}"
 
     def close(self) -> None:
         self._release()
@@ -184,10 +184,10 @@ class KernelShaper:
             self._release()
         if not states:
             return
-        told = {("", address, self.interface): state for address, state in states.items()}
+        reported = {("", address, self.interface): state for address, state in states.items()}
         if self._backend is None:
             self._backend = TcBackend({(address, self.interface): address for address in states}, self._netem)
-            self._backend.links(told)  # before there is a port: no packet finds a link that is down until it is set
+            self._backend.links(reported)  # before there is a port: no packet finds a link that is down until it is set
             try:
                 self._backend.attach("", self.interface, -1, "")
             except CosimError:
@@ -195,7 +195,7 @@ class KernelShaper:
                 raise
         else:
             try:
-                self._backend.links(told)
+                self._backend.links(reported)
             except CosimError:
                 self._release()  # made anew at the next attempt
                 raise

@@ -173,18 +173,23 @@ class Keeper:
             self._shaped, self._unshaped = self._shaper.impose(self._links)
             self._again = math.inf
         except Exception as error:  # noqa: BLE001 - it may be the owner's
-            said = str(error) if isinstance(error, CosimError) else f"{type(error).__name__}: {error}"
-            self._shaped, self._unshaped = 0, said
+            self._shaped, self._unshaped = 0, _reason(error)
             self._again = now + PATIENCE
         if self._unshaped and self._unshaped != before:
-            log.warning("links are not as they were told: %s", self._unshaped)
+            log.warning("links are not as they were ordered: %s", self._unshaped)
 
     def report(self, now: float) -> dict[str, Any]:
         """Fields of a report."""
-        if self._shaper is not None and self._shaped and (trouble := self._shaper.trouble()):
+        trouble = ""
+        if self._shaper is not None and self._shaped:
+            try:
+                trouble = self._shaper.trouble()
+            except Exception as error:  # noqa: BLE001 - it may be the owner's
+                trouble = _reason(error)
+        if trouble:
             self._shaped, self._unshaped = 0, trouble
             self._again = now
-            log.warning("links are not as they were told: %s", trouble)
+            log.warning("links are not as they were ordered: %s", trouble)
         shown = "".join(c if c.isprintable() else " " for c in self._unshaped)[:300]
         return {"obeyed": self._obeyed, "shaped": self._shaped, "unshaped": shown}
 
@@ -197,6 +202,10 @@ class Keeper:
                 self._shaper.close()
             except Exception:
                 log.exception("what was shaped cannot be taken back")
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, CosimError) else f"{type(error).__name__}: {error}"
 
 
 def inside(address: str, within: Iterable[ipaddress.IPv4Network]) -> bool:

@@ -40,7 +40,7 @@ class FullError(WorkError):
     """A service has no room for the task."""
 
 
-class Answer(NamedTuple):
+class RemoteAnswer(NamedTuple):
     """What another node's service has answered; times are the monotonic clock (s), None where that is another's."""
 
     output: bytes
@@ -160,7 +160,7 @@ def forward(task: Body, service: str, deadline: float, connections: ServiceConne
 
 def call(
     task: Body, clock: float, networks: Sequence[str], deadline: float, connections: ServiceConnections | None = None
-) -> Answer:
+) -> RemoteAnswer:
     """The answer of the inference service at `to`, which must lie in one of `networks`, to the task's input.
 
     A missing input is made here; one shorter than `bytes` is padded.
@@ -181,14 +181,14 @@ def call(
     body = _post(connections, host, int(port), f"/run/{_kernel(task)}", data, deadline)
     answered = time.monotonic()
     try:
-        told = json.loads(body)
-        came, queued, computed = (float(told[name]) for name in ("came", "queued", "computed"))
-        same = told["clock"] == boot_id() != ""
+        reported = json.loads(body)
+        came, queued, computed = (float(reported[name]) for name in ("came", "queued", "computed"))
+        same = reported["clock"] == boot_id() != ""
     except (ValueError, KeyError, TypeError) as error:
         raise WorkError("what answers is no inference service") from error
     if not same:
-        return Answer(body, None, None, None, answered)
-    return Answer(body, came, came + queued, came + queued + computed, answered)
+        return RemoteAnswer(body, None, None, None, answered)
+    return RemoteAnswer(body, came, came + queued, came + queued + computed, answered)
 
 
 def _kernel(task: Body) -> str:

@@ -18,7 +18,7 @@ _GRACE = 1.0  # s beyond its limit before a worker is killed: most work looks at
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class EndedTask:
     """A task has ended; times are this machine's monotonic clock (s)."""
 
     task: int
@@ -32,13 +32,13 @@ class Done:
 
 
 class WorkerPool:
-    """`count` workers. `tell` is called, in any thread, when `done` holds something new."""
+    """`count` workers. `notify` is called, in any thread, when `done` holds something new."""
 
     def __init__(
-        self, count: int, clock: float, service: str, tell: Callable[[], None], calls: Sequence[str] = ()
+        self, count: int, clock: float, service: str, notify: Callable[[], None], calls: Sequence[str] = ()
     ) -> None:
-        self.done: queue.SimpleQueue[Done] = queue.SimpleQueue()
-        self._tell = tell
+        self.done: queue.SimpleQueue[EndedTask] = queue.SimpleQueue()
+        self._notify = notify
         self._command = [sys.executable, "-m", "cosim.testbed.live.worker", repr(clock), service, *calls]
         self._tasks: queue.SimpleQueue[Body | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -101,13 +101,13 @@ class WorkerPool:
                 self._cancelled.discard(number)
             if wanted:
                 self.done.put(done)
-                self._tell()
+                self._notify()
         _end(process)
 
     def _worker(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def _run(self, process: subprocess.Popen[bytes], task: Body) -> Done:
+    def _run(self, process: subprocess.Popen[bytes], task: Body) -> EndedTask:
         late = threading.Event()
 
         def kill() -> None:
@@ -129,8 +129,8 @@ class WorkerPool:
             _end(process)
             status = "timeout" if late.is_set() else "failed"
             detail = f"longer than {task['limit']:g} s" if late.is_set() else "the worker has died"
-            return Done(task["task"], status, None, None, b"", detail)
-        return Done(task["task"], **ENDS.unpack(data).body)
+            return EndedTask(task["task"], status, None, None, b"", detail)
+        return EndedTask(task["task"], **ENDS.unpack(data).body)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -1,5 +1,5 @@
 /* linkd: an engine that imposes delay, loss and rate on the frames of TAPs. The words that it speaks stand in
- * ../protocol.py, the rules of the links in ../switch.py. One thread, epoll and a timer.
+ * ../protocol.py, the rules of the links in switch.h. One thread, epoll and a timer.
  *
  *     linkd --control=FD [--seed=N] [--wait=US]
  */
@@ -24,16 +24,11 @@
 #include <unistd.h>
 
 #define BATCH 32    /* frames of a port before the next port's turn */
-#define LINE 256u   /* B of a command */
-#define CHUNK 65536 /* B of commands before frames have their turn */
+#define CHUNK 1024  /* commands before frames have their turn */
 #define DESCRIPTORS 4
 #define PULSE 10000000u /* ns between looks at the clock: a longer gap is a standstill */
 #define SLEEP 10000u /* ns: to sleep for less takes longer than to look again */
 #define NICE (-10) /* other programs of a busy machine would add delays of milliseconds */
-#define MAX_DELAY 60000000u /* us */
-#define MAX_RATE UINT64_C(1000000000000)
-#define MAX_LIMIT (UINT64_C(1) << 30)
-#define MAX_BURST 1000000000u /* thousandths of a frame */
 
 enum { COMMANDS = SWITCH_PORTS, CONTROL, TIMER }; /* what epoll says; below: a port */
 
@@ -165,88 +160,75 @@ static bool take_packet(void)
 
 /* Commands */
 
-/* Read a number of at most `digits` digits and the character after it, which must be `end`. */
-static bool number(const char **text, int digits, char end, uint64_t *value)
+static bool set_link(const engine_command *c)
 {
-    int read = 0;
-    for (*value = 0; isdigit((unsigned char)**text) && read < digits; read++)
-        *value = *value * 10 + (uint64_t)(*(*text)++ - '0');
-    return read && *(*text)++ == end;
-}
-
-static bool set_link(const char *text)
-{
-    uint64_t from, to, delay, jitter, loss, rate, limit, burst = 0, reorder = 0;
-    if (!number(&text, 4, ' ', &from) || !number(&text, 4, ' ', &to) || !number(&text, 8, ' ', &delay) ||
-        !number(&text, 8, ' ', &jitter) || !number(&text, 7, ' ', &loss) || !number(&text, 13, ' ', &rate))
+    static const struct {
+        double scale, least, most;
+        bool unlimited;
+    } forms[LINK_FIELDS] = LINK_FORMS;
+    uint64_t value[LINK_FIELDS];
+    link_state state;
+    if (c->other < 0 || c->other >= SWITCH_PORTS || (uint32_t)c->other == c->port || !(c->queue >= 0.0))
         return false;
-    bool more = strchr(text, ' ');
-    if (!number(&text, 10, more ? ' ' : '\0', &limit) ||
-        (more && (!number(&text, 10, ' ', &burst) || !number(&text, 7, '\0', &reorder))))
-        return false;
-    return from < SWITCH_PORTS && to < SWITCH_PORTS && from != to && delay <= MAX_DELAY && jitter <= MAX_DELAY &&
-           loss <= SWITCH_ALL_LOST && rate <= MAX_RATE && limit <= MAX_LIMIT &&
-           (!burst || (burst >= 1000 && burst <= MAX_BURST)) && reorder <= SWITCH_ALL_LOST &&
-           switch_link(the_switch, (uint32_t)from, (uint32_t)to, delay * 1000, jitter * 1000, (uint32_t)loss, rate,
-                       limit, burst, (uint32_t)reorder);
-}
-
-static bool set_channel(const char *text)
-{
-    uint64_t port, channel = 0;
-    if (!number(&text, 4, ' ', &port) || port >= SWITCH_PORTS)
-        return false;
-    bool none = !strcmp(text, "-1");
-    if (!none && (!number(&text, 4, '\0', &channel) || channel >= SWITCH_PORTS))
-        return false;
-    switch_channel(the_switch, (uint32_t)port, none ? -1 : (int)channel);
-    return true;
-}
-
-static bool set_cell(const char *text)
-{
-    uint64_t port, cell;
-    if (!number(&text, 4, ' ', &port) || !number(&text, 1, '\0', &cell) || port >= SWITCH_PORTS || cell > 1)
-        return false;
-    switch_cell(the_switch, (uint32_t)port, cell == 1);
-    return true;
-}
-
-static bool apply(const char *line)
-{
-    if (!strncmp(line, "L ", 2))
-        return set_link(line + 2);
-    if (!strncmp(line, "C ", 2))
-        return set_channel(line + 2);
-    if (!strncmp(line, "B ", 2))
-        return set_cell(line + 2);
-    if (!strcmp(line, "Q")) {
-        ended = true;
-        return true;
+    for (int k = 0; k < LINK_FIELDS; k++) {
+        double v = c->values[k], most = forms[k].most, scale = forms[k].scale;
+        if (!(v >= 0.0) || (v > 0.0 && v < forms[k].least)) /* or it is no number */
+            return false;
+        if (forms[k].unlimited) { /* what is below 1 would become 0 */
+            value[k] = v > most ? 0 : v * scale < 1.0 ? 1 : (uint64_t)(v * scale);
+        } else {
+            value[k] = (uint64_t)(v > most ? most * scale : v * scale + 0.5);
+        }
     }
-    return !strncmp(line, "P ", 2); /* positions are for engines with a radio of their own */
+    memcpy(&state, value, sizeof state);
+    if (!(c->row.rate > 0.0) || c->row.loss >= 1.0) { /* down */
+        memset(&state, 0, sizeof state);
+        state.loss = SWITCH_ALL_LOST;
+    }
+    double waiting = (double)state.rate * c->queue / 8.0;
+    uint64_t limit = waiting < (double)MAX_LIMIT ? (uint64_t)waiting : MAX_LIMIT;
+    return switch_link(the_switch, c->port, (uint32_t)c->other, &state, limit > LEAST_QUEUE ? limit : LEAST_QUEUE);
+}
+
+static bool apply(const engine_command *c)
+{
+    if (c->kind == 'Q')
+        return ended = true;
+    if (c->port >= SWITCH_PORTS)
+        return false;
+    switch (c->kind) {
+    case 'L':
+        return set_link(c);
+    case 'C':
+        if (c->other < -1 || c->other >= SWITCH_PORTS)
+            return false;
+        switch_channel(the_switch, c->port, c->other);
+        return true;
+    case 'B':
+        if (c->other < 0 || c->other > 1)
+            return false;
+        switch_cell(the_switch, c->port, c->other == 1);
+        return true;
+    default:
+        return c->kind == 'P'; /* positions are for engines with a radio of their own */
+    }
 }
 
 static void take_commands(void)
 {
-    static char data[CHUNK], line[LINE + 1];
-    static size_t length;
-    static bool spoiled; /* the line is too long, or has a zero in it */
-    ssize_t got = read(0, data, sizeof data);
+    static engine_command commands[CHUNK];
+    static size_t length; /* B of them */
+    ssize_t got = read(0, (char *)commands + length, sizeof commands - length);
     if (got == 0)
         ended = true;
-    for (ssize_t i = 0; i < got; i++) {
-        if (data[i] == '\n') {
-            line[length] = '\0';
-            bad += spoiled || !apply(line);
-            length = 0;
-            spoiled = false;
-        } else if (length == LINE || !data[i]) {
-            spoiled = true;
-        } else {
-            line[length++] = data[i];
-        }
-    }
+    if (got <= 0)
+        return;
+    length += (size_t)got;
+    size_t whole = length / sizeof *commands;
+    for (size_t i = 0; i < whole; i++)
+        bad += !apply(commands + i);
+    length -= whole * sizeof *commands;
+    memmove(commands, commands + whole, length);
 }
 
 /* Statistics */
@@ -398,7 +380,10 @@ static bool option(const char *argument, const char *name, uint64_t *value)
     if (strncmp(argument, name, length))
         return false;
     const char *text = argument + length;
-    return number(&text, 19, '\0', value);
+    char *end;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    return isdigit((unsigned char)*text) && !*end && !errno;
 }
 
 /* Needs CAP_SYS_NICE; without it the lag tells how late frames are. */

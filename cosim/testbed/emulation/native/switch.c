@@ -40,10 +40,10 @@ typedef struct {
 typedef struct {
     flow queue;
     uint64_t key; /* of the pair's random numbers */
-    uint64_t delay, jitter, rate, room, free_at, last, offered;
+    link_state state; /* bit/s, and ns, ns, ppm, thousandths of a frame, ppm */
+    uint64_t room, free_at, last, offered;
     pair_count count;
     uint64_t leave, enter; /* of 2^32: chance that a frame ends a burst of losses or begins one, 0: no bursts */
-    uint32_t loss, reorder;
     bool changed, bad;
 } link;
 
@@ -184,8 +184,7 @@ void switch_cell(ether_switch *s, uint32_t port, bool cell)
     s->cell[port] = cell;
 }
 
-bool switch_link(ether_switch *s, uint32_t sender, uint32_t receiver, uint64_t delay, uint64_t jitter, uint32_t loss,
-                 uint64_t rate, uint64_t limit, uint64_t burst, uint32_t reorder)
+bool switch_link(ether_switch *s, uint32_t sender, uint32_t receiver, const link_state *state, uint64_t limit)
 {
     link *l = s->links[sender][receiver];
     if (!l) {
@@ -195,17 +194,16 @@ bool switch_link(ether_switch *s, uint32_t sender, uint32_t receiver, uint64_t d
         l->key = mix(s->seed ^ ((uint64_t)sender << 32 | receiver));
         s->links[sender][receiver] = l;
     }
-    l->delay = delay;
-    l->jitter = jitter;
-    l->loss = loss;
-    l->rate = rate;
-    l->reorder = reorder;
-    l->leave = burst && loss && loss < SWITCH_ALL_LOST ? (UINT64_C(1000) << 32) / burst : 0;
+    l->state = *state;
+    l->state.delay *= 1000; /* us to ns */
+    l->state.jitter *= 1000;
+    uint64_t loss = state->loss;
+    l->leave = state->burst && loss && loss < SWITCH_ALL_LOST ? (UINT64_C(1000) << 32) / state->burst : 0;
     l->enter = l->leave ? l->leave * loss / (SWITCH_ALL_LOST - loss) : 0;
     l->bad = l->bad && l->leave;
     l->room = 0;
-    if (rate) {
-        l->room = limit * 8 * SWITCH_SECOND / rate; /* below 2^63 */
+    if (state->rate) {
+        l->room = limit * 8 * SWITCH_SECOND / state->rate; /* below 2^63 */
         if (l->room > s->wait)
             l->room = s->wait;
     }
@@ -272,7 +270,7 @@ static void touch(ether_switch *s, uint32_t sender, uint32_t receiver)
 /* When a frame has been sent, SWITCH_NEVER when the queue refuses it. */
 static uint64_t transmit(uint64_t now, uint64_t free_at, const link *l, uint32_t length)
 {
-    uint64_t begin = larger(now, free_at), took = (uint64_t)length * 8 * SWITCH_SECOND / l->rate;
+    uint64_t begin = larger(now, free_at), took = (uint64_t)length * 8 * SWITCH_SECOND / l->state.rate;
     if (begin > now && begin - now + took > l->room)
         return SWITCH_NEVER;
     return begin + took;
@@ -280,13 +278,30 @@ static uint64_t transmit(uint64_t now, uint64_t free_at, const link *l, uint32_t
 
 static bool lost(link *l, uint64_t number)
 {
-    if (!l->loss)
+    if (!l->state.loss)
         return false;
     uint64_t draw = mix(l->key + 2 * number * STEP) >> 32;
     if (!l->leave)
-        return draw * SWITCH_ALL_LOST >> 32 < l->loss;
+        return draw * SWITCH_ALL_LOST >> 32 < l->state.loss;
     l->bad = l->bad ? draw >= l->leave : draw < l->enter;
     return l->bad;
+}
+
+/* Put a frame on its way to arrive at `due`; what finds no memory is refused. */
+static void carry(ether_switch *s, link *l, uint32_t sender, uint32_t receiver, const uint8_t *frame, uint32_t length,
+                  uint64_t due)
+{
+    event e = {due, ++s->serial, malloc(length), length, (uint16_t)sender, (uint16_t)receiver};
+    if (e.frame)
+        memcpy(e.frame, frame, length);
+    if (!e.frame || !push(s, e)) {
+        free(e.frame);
+        l->count.dropped++;
+        s->count.refused++;
+        s->count.overflowed++;
+        return;
+    }
+    s->held += length;
 }
 
 /* Send a frame that left its transmitter at `sent` on its way. */
@@ -307,26 +322,20 @@ static void pass(ether_switch *s, uint32_t sender, uint32_t receiver, const uint
         s->count.lost++;
         return;
     }
-    uint64_t due = sent, draw = l->jitter || l->reorder ? mix(l->key + (2 * number + 1) * STEP) : 0;
-    if (!l->reorder || (draw & UINT32_MAX) * SWITCH_ALL_LOST >> 32 >= l->reorder) {
-        due = sent + l->delay;
-        if (l->jitter) {
-            due += (draw >> 40) * (2 * l->jitter + 1) >> 24;
-            due = due > sent + l->jitter ? due - l->jitter : sent;
+    uint64_t due = sent, draw = l->state.jitter || l->state.reorder ? mix(l->key + (2 * number + 1) * STEP) : 0;
+    if (!l->state.reorder || (draw & UINT32_MAX) * SWITCH_ALL_LOST >> 32 >= l->state.reorder) {
+        due = sent + l->state.delay;
+        if (l->state.jitter) {
+            due += (draw >> 40) * (2 * l->state.jitter + 1) >> 24;
+            due = due > sent + l->state.jitter ? due - l->state.jitter : sent;
         }
         l->last = due = larger(due, l->last);
     }
-    event e = {due, ++s->serial, malloc(length), length, (uint16_t)sender, (uint16_t)receiver};
-    if (e.frame)
-        memcpy(e.frame, frame, length);
-    if (!e.frame || !push(s, e)) {
-        free(e.frame);
-        l->count.dropped++;
-        s->count.refused++;
-        s->count.overflowed++;
-        return;
-    }
-    s->held += length;
+    carry(s, l, sender, receiver, frame, length, due);
+    /* The upper half of this draw decides on losses. */
+    if (l->state.duplicate && s->held + length <= MOST &&
+        (mix(l->key + 2 * number * STEP) & UINT32_MAX) * SWITCH_ALL_LOST >> 32 < l->state.duplicate)
+        carry(s, l, sender, receiver, frame, length, due);
 }
 
 static bool share(const ether_switch *s, uint32_t sender, uint32_t receiver)
@@ -346,7 +355,7 @@ static uint64_t *transmitter(ether_switch *s, uint32_t sender, uint32_t receiver
 static bool together(const ether_switch *s, uint32_t sender, uint32_t receiver)
 {
     const link *l = s->links[sender][receiver];
-    return share(s, sender, receiver) && l->rate && l->loss < SWITCH_ALL_LOST;
+    return share(s, sender, receiver) && l->state.rate && l->state.loss < SWITCH_ALL_LOST;
 }
 
 /* Send a frame that left the air at `sent` on its way to its receiver, or to all that share it. */
@@ -420,7 +429,7 @@ static void send_shared(ether_switch *s, uint64_t now, uint32_t sender, uint32_t
                         const uint8_t *frame, uint32_t length)
 {
     medium *air = &s->air[s->channel[sender]];
-    uint64_t took = (uint64_t)length * 8 * SWITCH_SECOND / l->rate;
+    uint64_t took = (uint64_t)length * 8 * SWITCH_SECOND / l->state.rate;
     if (!s->stations[sender])
         s->stations[sender] = calloc(1, sizeof(station));
     station *one = s->stations[sender];
@@ -494,11 +503,11 @@ static void send_one(ether_switch *s, uint64_t now, uint32_t sender, uint32_t re
 {
     link *l = s->links[sender][receiver];
     uint64_t sent = now;
-    if (l->loss < SWITCH_ALL_LOST && l->rate && share(s, sender, receiver)) {
+    if (l->state.loss < SWITCH_ALL_LOST && l->state.rate && share(s, sender, receiver)) {
         send_shared(s, now, sender, receiver, l, frame, length);
         return;
     }
-    if (l->loss < SWITCH_ALL_LOST && l->rate) {
+    if (l->state.loss < SWITCH_ALL_LOST && l->state.rate) {
         uint64_t *free_at = transmitter(s, sender, receiver);
         sent = transmit(now, *free_at, l, length);
         if (sent != SWITCH_NEVER)
@@ -516,7 +525,7 @@ static void send_group(ether_switch *s, uint64_t now, uint32_t sender, const uin
             continue;
         if (!together(s, sender, r))
             send_one(s, now, sender, r, frame, length);
-        else if (!slowest || l->rate < slowest->rate)
+        else if (!slowest || l->state.rate < slowest->state.rate)
             slowest = l;
     }
     if (!slowest)

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "link_state.h"
+
 #define SWITCH_PORTS 1024
 #define SWITCH_FRAME 65536      /* B, the longest frame */
 #define SWITCH_ALL_LOST 1000000 /* ppm */
@@ -39,10 +41,8 @@ void switch_detach(ether_switch *s, uint32_t port);
 void switch_channel(ether_switch *s, uint32_t port, int channel); /* below SWITCH_PORTS, negative: none */
 /* Links from a cell's port share one transmitter, links to it another. */
 void switch_cell(ether_switch *s, uint32_t port, bool cell);
-/* ns, ns, ppm, bit/s (at most 10^12), B (at most 2^30), thousandths of a frame (0, or 1000 to 10^9), ppm; false when
- * there is no memory. */
-bool switch_link(ether_switch *s, uint32_t sender, uint32_t receiver, uint64_t delay, uint64_t jitter, uint32_t loss,
-                 uint64_t rate, uint64_t limit, uint64_t burst, uint32_t reorder);
+/* `state` lies within LINK_BOUNDS, and `limit` is at most 2^30 B; false when there is no memory. */
+bool switch_link(ether_switch *s, uint32_t sender, uint32_t receiver, const link_state *state, uint64_t limit);
 
 void switch_offer(ether_switch *s, uint64_t now, uint32_t sender, const uint8_t *frame, uint32_t length);
 void switch_deliver(ether_switch *s, uint64_t now);
