@@ -39,6 +39,7 @@ ADAPTER = AdapterKind(
     factory="cosim.adapters.radio.adapter:RadioAdapter",
     check="cosim.adapters.radio.check:problems",
     acts_on=frozenset({"degrade", "fail"}),
+    outside="",
     ports=_ports,
     signals=_signals,
     node={"jammer": "cosim.contract.jammer:Jammer", "sector": "cosim.adapters.radio.keys:Sector"},

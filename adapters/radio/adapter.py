@@ -12,15 +12,15 @@ from cosim.adapters.radio.channels import Fading
 from cosim.adapters.radio.check import problems
 from cosim.adapters.radio.config import RadioConfig
 from cosim.adapters.radio.connection import Connections
-from cosim.adapters.radio.jammers import Heard, Jammers
+from cosim.adapters.radio.jammers import JammerPower, Jammers
 from cosim.adapters.radio.levels import Levels
-from cosim.adapters.radio.log import Log, Use
-from cosim.adapters.radio.modem import Carried, Modem
-from cosim.adapters.radio.propagation import receive, sights
-from cosim.adapters.radio.reception import Received, Reception, Way
+from cosim.adapters.radio.log import RadioLog, Use
+from cosim.adapters.radio.modem import LinkCapacity, Modem
+from cosim.adapters.radio.propagation import Receivers, Transmitters, receive, sights
+from cosim.adapters.radio.reception import LinkReception, Reception, Way
 from cosim.adapters.radio.response import responses, restore
 from cosim.adapters.radio.scenery import Devices, Stations
-from cosim.adapters.radio.state import State, Traffic
+from cosim.adapters.radio.state import RadioRows, Traffic
 from cosim.adapters.radio.summary import Totals
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import refuse
@@ -49,7 +49,7 @@ class RadioAdapter:
         self._cell_of[self._stations.slots] = np.arange(len(self._stations))
         self._faults = Faults(context.scene.capacity)
         seed = np.random.SeedSequence(context.seed).generate_state(1, np.uint64)[0]
-        self._state = State(context.scene.capacity, len(self._stations), seed, sights=sights(self._config))
+        self._state = RadioRows(context.scene.capacity, len(self._stations), seed, sights=sights(self._config))
         self._traffic = Traffic(context.scene.capacity, len(self._stations))
         fading = Fading(self._config, self._stations, context.period)
         self._jammers = Jammers(context, self._config, self._stations, fading.blocks.tolist())
@@ -61,7 +61,7 @@ class RadioAdapter:
         self._levels = Levels(self._config, self._stations, self._devices)
         self._totals = Totals(self._stations.ids)
         self._responses = responses(self._config, self._stations, context)
-        self._log = Log(self._config, self._stations, self._jammers, self._connections)
+        self._log = RadioLog(self._config, self._stations, self._jammers, self._connections)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """The links of all present devices and the load of all cells at `time`."""
@@ -121,10 +121,9 @@ class RadioAdapter:
         state, stations, config = self._state, self._stations, self._config
         antenna = self._devices.position[rows]
         antenna[:, 2] += self._devices.height[rows]
-        receive(
-            config, rows, antenna, self._devices.gain[rows], state.moved, state.key[rows], state.draw[rows],
-            stations.antennas, stations.emitted, stations.carrier_hz, self._reach, state, stations.pattern,
-        )  # fmt: skip
+        at = Receivers(rows, antenna, self._devices.gain[rows], state.moved, state.key[rows], state.draw[rows])
+        of = Transmitters(stations.antennas, stations.emitted, stations.carrier_hz)
+        receive(config, at, of, self._reach, state, stations.pattern)
 
     def _associate(self, rows: Ints, time: float) -> int:
         """Choose the serving cells; the number of handovers that this took."""
@@ -155,7 +154,7 @@ class RadioAdapter:
             found["jammers"] = self._jammers.summary()
         return found
 
-    def _heard(self, rows: Ints, shown: Ints, time: float) -> Heard | None:
+    def _heard(self, rows: Ints, shown: Ints, time: float) -> JammerPower | None:
         """What is heard of the jammers at `time`; None without any. Devices at `shown` (n,) that want to send count."""
         if not len(self._jammers):
             return None
@@ -220,11 +219,12 @@ class RadioAdapter:
         if not config.log:
             return link, ()
         share = config.downlink_share
-        used_down = Use(carried_down, down, down_share, traffic.downloads > 0, queues[1], share)
-        used_up = Use(carried_up, up, up_share, traffic.uploads > 0, queues[0], 1.0 - share)
-        busy = config.background + (1.0 - config.background) * np.maximum(traffic.down, traffic.up)
-        key = state.key[rows]
-        return link, self._log.frames(time, rows, key, shown, cell, received, used_down, used_up, loss, busy)
+        return link, self._log.frames(
+            time, rows, key=state.key[rows], shown=shown, cell=cell, received=received, loss=loss,
+            down=Use(carried_down, down, down_share, traffic.downloads > 0, queues[1], share),
+            up=Use(carried_up, up, up_share, traffic.uploads > 0, queues[0], 1.0 - share),
+            busy=config.background + (1.0 - config.background) * np.maximum(traffic.down, traffic.up),
+        )  # fmt: skip
 
     def _fair(
         self, way: Way, gain: Floats, cell: Ints, transfers: NDArray[np.int64], rate: Floats, share: Floats
@@ -243,7 +243,9 @@ class RadioAdapter:
         share[some] = parts.sum(axis=1) / np.maximum((gain[some] > 0.0).sum(axis=1), 1)
         return rate, share
 
-    def _without_control(self, received: Received, down: Carried, up: Carried) -> tuple[Carried, Carried]:
+    def _without_control(
+        self, received: LinkReception, down: LinkCapacity, up: LinkCapacity
+    ) -> tuple[LinkCapacity, LinkCapacity]:
         """What is left where jammers aim at control channels: grants and acknowledgements that are not received.
 
         Both are taken to be as robust as the lowest MCS. Data that a jammer hits as well has it in its SINR.
@@ -262,7 +264,7 @@ class RadioAdapter:
             received_at(way.clean - way.control) / np.maximum(received_at(way.clean), 1e-300) for way in ways
         )
 
-        def left(carried: Carried, part: Floats) -> Carried:
+        def left(carried: LinkCapacity, part: Floats) -> LinkCapacity:
             return replace(carried, rate=carried.rate * part, loss=carried.loss + (1.0 - carried.loss) * (1.0 - part))
 
         return left(down, granted * heard), left(up, granted)

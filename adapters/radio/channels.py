@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from cosim.adapters.radio.config import RadioConfig
 from cosim.adapters.radio.propagation import in_sight, sights
 from cosim.adapters.radio.scenery import Stations
-from cosim.adapters.radio.state import State
+from cosim.adapters.radio.state import RadioRows
 from cosim.physics.radio import fading, power
 from cosim.physics.radio.pathloss import LIGHT
 
@@ -22,12 +22,11 @@ _MOST_BLOCKS = 32.0  # fading blocks of a channel
 
 
 class Channels:
-    """The channels of links that may come and go between steps, each with B blocks, kept from step to step."""
+    """The channels of links that may come and go between steps, each with B blocks; kept is how far each has come."""
 
     def __init__(self, blocks: int) -> None:
         self._blocks = blocks
-        self._real = np.zeros((0, blocks))
-        self._imaginary = np.zeros((0, blocks))
+        self._way = np.zeros(0)  # rad, as of `fading.fade`
         self._who = np.full(0, -1, np.int64)  # what the link was with, when it was looked at last
         self._when = np.full(0, -2, np.int64)  # number of that step
 
@@ -41,19 +40,16 @@ class Channels:
         at in the step before.
         """
         gain = np.empty((len(at), self._blocks))
-        self._grow(int(at.max(initial=-1)) + 1)
+        more = int(at.max(initial=-1)) + 1 - len(self._who)
+        if more > 0:
+            more = max(more, len(self._who))
+            self._way = np.append(self._way, np.zeros(more))
+            self._who = np.append(self._who, np.full(more, -1, np.int64))
+            self._when = np.append(self._when, np.full(more, -2, np.int64))
         anew = (self._who[at] != who) | (self._when[at] != step - 1 if fresh is None else fresh)
-        fading.fade(at.astype(np.int32, copy=False), anew, phase, key, step, ratio, self._real, self._imaginary, gain)
+        fading.fade(at.astype(np.int32, copy=False), anew, phase, key, ratio, fading.clarke(), self._way, gain)
         self._who[at], self._when[at] = who, step
         return gain
-
-    def _grow(self, rows: int) -> None:
-        more = max(rows, 2 * len(self._who)) - len(self._who)
-        if rows > len(self._who):
-            self._real = np.concatenate([self._real, np.zeros((more, self._blocks))])
-            self._imaginary = np.concatenate([self._imaginary, np.zeros((more, self._blocks))])
-            self._who = np.concatenate([self._who, np.full(more, -1, np.int64)])
-            self._when = np.concatenate([self._when, np.full(more, -2, np.int64)])
 
 
 class Fading:
@@ -89,7 +85,7 @@ class Fading:
         used = self.used if cell is None else self.used[cell]
         return np.asarray(np.where(used, by_block, 0.0).sum(axis=1) / used.sum(axis=1))
 
-    def gains(self, rows: Ints, cell: Ints, state: State, ground: Floats, height: Floats) -> tuple[Floats, Floats]:
+    def gains(self, rows: Ints, cell: Ints, state: RadioRows, ground: Floats, height: Floats) -> tuple[Floats, Floats]:
         """Power gain (n, B) by block and its mean (n,) over the channel of `cell` (n,).
 
         `ground` (n,) m is the horizontal distance and `height` (n,) m that of the antenna.
@@ -104,6 +100,6 @@ class Fading:
         return gain, self.mean(gain, cell)
 
 
-def moved(state: State) -> Floats:
+def moved(state: RadioRows) -> Floats:
     """Way (n,) in m of the devices that entered last, 0 for those that are new."""
     return np.where(np.isfinite(state.moved), np.maximum(state.moved, 0.0), 0.0)

@@ -85,14 +85,14 @@ def _spare(config: RadioConfig, name: str, cells: Mapping[str, Node]) -> list[Pr
 
 def _beside(response: Response, where: str) -> Iterator[Problem]:
     """Keys that belong to another response, and a policy of the user's own that there is not."""
-    told = response.model_fields_set
+    given = response.model_fields_set
     for key in ("hold", "settle", "to", "height"):
-        if response.own and key in told:
+        if response.own and key in given:
             text = f"'{key}' belongs to the radio's own responses; a policy is asked at every step"
             yield Problem(text, f"{where}.{key}", hint="take it away")
         elif key == "to" and response.to == "alarms" and response.do != "relay-drone":
             yield Problem(f"'to' belongs to relay-drone, not to {response.do}", f"{where}.to", hint="take it away")
-        elif key == "height" and key in told and response.to != "alarms":
+        elif key == "height" and key in given and response.to != "alarms":
             text = "'height' is that of relays that fly to alarms; a mission has its own heights"
             yield Problem(text, f"{where}.height", hint="write to: alarms as well, or take it away")
     if response.own:
@@ -109,9 +109,9 @@ def _orders(config: RadioConfig, context: Context) -> Iterator[Problem]:
     response = config.response
     if response is None or response.to != "alarms":
         return
-    known = [name for told in context.told.values() for name in told.get("ordered", ())]
+    known = [name for given in context.offered.values() for name in given.get("ordered", ())]
     for one in response.spare:
-        if any("ordered" in told for told in context.told.values()) and one not in known:
+        if any("ordered" in given for given in context.offered.values()) and one not in known:
             text = f"'{one}' is sent to alarms, but its vehicle does not fly there"
             hint = f"write missions: {{{one}: {{ordered: true}}}} in the block of the vehicles"
             yield Problem(text, f"adapters.{context.name}.response.to", hint=hint)

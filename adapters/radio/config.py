@@ -10,6 +10,7 @@ from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig
 from cosim.contract.block import OnlyWith
 from cosim.contract.hints import nearest
+from cosim.contract.trust import NoCode, Words
 
 SPACING = {"15 kHz": 15e3, "30 kHz": 30e3}  # Hz
 Decibels = Annotated[float, units.Unit("gain", ge=0.0)]  # dB
@@ -49,11 +50,11 @@ class Response(BaseModel):
     """What a device does when a detector raises an alarm for it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    do: Annotated[str, AfterValidator(_known)] = Field(
+    do: Annotated[str, AfterValidator(_known), NoCode()] = Field(
         description="other-cell, other-carrier: leave for one; spare-cell, relay-drone: for one that is woken, or "
         "that a drone carries; disconnect: leave the air; or module:function, a policy of your own"
     )
-    spare: tuple[str, ...] = Field(
+    spare: tuple[Words, ...] = Field(
         (), description="base stations that are silent until there is an alarm, and again `hold` after the last one"
     )
     hold: units.Period = Field(10.0, description="for how long after the last alarm it stays away")
@@ -94,7 +95,7 @@ class RadioConfig(AdapterConfig):
         13.0, description="of the shadowing along the path, for ci; TR 38.901 table 7.5-6, urban micro without sight"
     )
     height_loss: units.Gain = Field(
-        0.0, description="that the ci law loses per 100 m of a device's height; a fit to flights tells it"
+        0.0, description="that the ci law loses per 100 m of a device's height; a fit to flights gives it"
     )
     hysteresis: Decibels = Field(
         3.0, description="by which another cell must be stronger; A3 offset, TS 38.331 5.5.4.4"

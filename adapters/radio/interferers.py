@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.adapters.radio.channels import Channels, Fading, moved
-from cosim.adapters.radio.jammers import Heard, Jammers
+from cosim.adapters.radio.jammers import JammerPower, Jammers
 from cosim.adapters.radio.scenery import Stations
-from cosim.adapters.radio.state import State
+from cosim.adapters.radio.state import RadioRows
 from cosim.physics.radio import power
-from cosim.physics.radio.fading import FIRST_ZERO, add_faded, fade_anew, pair_keys, strongest_others
+from cosim.physics.radio.fading import add_faded, pair_keys, strongest_others
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -38,15 +38,12 @@ class Interferers:
 
     def __init__(self, stations: Stations, jammers: Jammers, fading: Fading) -> None:
         self._stations, self._jammers, self._fading = stations, jammers, fading
-        # no channel remembers the step before: nothing is kept, and a shorter way leads to the same law
-        still, none = np.array([float(stations.carrier_hz.min())]), np.zeros(1)
-        self._forgets = bool(fading.phase(still, none)[0] >= FIRST_ZERO)
         self._cells, self._devices, self._masts = (Channels(fading.most) for _ in range(3))
         self._others = np.full((0, OTHERS), -1, np.int32)
         self._step = 0
 
     def cells(
-        self, rows: Ints, cell: Ints, state: State, noise: Floats, place: Floats, load: Floats, airtime: Floats,
+        self, rows: Ints, cell: Ints, state: RadioRows, *, noise: Floats, place: Floats, load: Floats, airtime: Floats,
         sent: Floats, down: Floats, up: Floats,
     ) -> None:  # fmt: skip
         """Let the strongest other cells fade: what arrives at devices, `down` (n, B), and at cells, `up` (m, B), mW.
@@ -78,7 +75,9 @@ class Interferers:
         back = (airtime * power.milliwatts(sent))[device] * power.milliwatts(-stations.transmit)[other] * level
         add_faded(device, other, gain, load[other] * level, back, down, up)
 
-    def jam(self, rows: Ints, cell: Ints, heard: Heard, state: State, noise: Floats, place: Floats) -> FadedJam:
+    def jam(
+        self, rows: Ints, cell: Ints, heard: JammerPower, state: RadioRows, noise: Floats, place: Floats
+    ) -> FadedJam:
         """The jammers at devices `rows` (n,) at `place` (n, 3) m that look at `cell` (n,) with `noise` (n,) mW."""
         jammers = self._jammers
         device, j = np.nonzero(heard.device * jammers.whole[:, cell].T > BELOW_NOISE * noise[:, None])
@@ -97,7 +96,7 @@ class Interferers:
         )  # fmt: skip
         return self._faded(heard.device, device, j, gain, cell[device])
 
-    def jam_at_masts(self, heard: Heard) -> FadedJam:
+    def jam_at_masts(self, heard: JammerPower) -> FadedJam:
         """The jammers at the base stations."""
         stations, jammers = self._stations, self._jammers
         mast, j = np.nonzero(heard.station > 0.0)
@@ -122,10 +121,6 @@ class Interferers:
         self, channels: Channels, at: Index, who: Index, way: Floats, frequency: Floats, key: Keys, ratio: Floats
     ) -> Floats:
         """Power gain (k, B) of links whose ends have moved `way` (k,) m, at `frequency` (k,) Hz."""
-        if self._forgets:
-            gain = np.empty((len(at), self._fading.most))
-            fade_anew(key, self._step, ratio, gain)
-            return gain
         return channels.fade(at, who, self._step, self._fading.phase(frequency, way), key, ratio)
 
     def _faded(self, level: Floats, at: Index, j: Index, gain: Floats, cell: Ints | Index) -> FadedJam:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.adapters.radio.config import SPACING, RadioConfig
-from cosim.adapters.radio.propagation import receive, receive_one
+from cosim.adapters.radio.propagation import Receivers, Transmitters, receive, receive_one
 from cosim.adapters.radio.scenery import Stations
 from cosim.contract.adapter import Context
 from cosim.contract.frame import Array
@@ -27,7 +27,7 @@ _EVERYWHERE = 1e7  # m; a jammer is looked at wherever it is
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class JammerPower:
     """Power of the jammers at n receivers, in mW over their whole bands."""
 
     device: Floats  # (n, J) at the devices
@@ -71,7 +71,7 @@ class Jammers(JammerSet):
         self.place = position[self.slots]
         self.emit(time, failed, np.asarray((self.touches & busy).any(axis=1)))
 
-    def heard(self, rows: Ints, antenna: Floats, gain: Floats, moved: Floats, generation: Ints) -> Heard:
+    def heard(self, rows: Ints, antenna: Floats, gain: Floats, moved: Floats, generation: Ints) -> JammerPower:
         """What the devices `rows` (n,) at `antenna` (n, 3) with antenna `gain` (n,) dB and the base stations receive.
 
         `moved` (n,) m since the last step, inf for new devices; `generation` (slots,) as in slot tables.
@@ -91,14 +91,13 @@ class Jammers(JammerSet):
             drawn = self._draw[j, rows] + (step != 0.0)
             self._draw[j, rows] = drawn
             keys[j] = device_keys(self._seeds[j], rows, generation)
-            receive_one(
-                self._config, rows, antenna, gain, step, keys[j], drawn, antennas[j], float(self.gain[j]),
-                float(self.carrier_hz[j]), _EVERYWHERE, pairs,
-            )  # fmt: skip
+            at = Receivers(rows, antenna, gain, step, keys[j], drawn)
+            emitted, carrier = float(self.gain[j]), float(self.carrier_hz[j])
+            receive_one(self._config, at, antennas[j], emitted, carrier, _EVERYWHERE, pairs)
             device[:, j] = pairs.power[rows, 0] * sent[j]
         masts = np.arange(len(self), dtype=np.int32)
         station_key = device_keys(self._station_seed, masts, np.zeros(len(self), np.int32))
-        return Heard(device, self._at_stations(antennas, own, first, sent, station_key), own, keys, station_key)
+        return JammerPower(device, self._at_stations(antennas, own, first, sent, station_key), own, keys, station_key)
 
     def sight_of(self, j: int) -> Floats:
         """The line-of-sight state (slots, 1) of jammer `j` and the devices."""
@@ -120,10 +119,9 @@ class Jammers(JammerSet):
         pairs.grow(len(self), len(self))
         self._stations_draw += (step != 0.0).astype(np.uint64)
         rows = np.arange(len(self), dtype=np.int32)
-        receive(
-            self._config, rows, antennas, self.gain, step, key, self._stations_draw, places,
-            stations.emitted - stations.transmit, stations.carrier_hz, _EVERYWHERE, pairs, stations.pattern,
-        )  # fmt: skip
+        at = Receivers(rows, antennas, self.gain, step, key, self._stations_draw)
+        of = Transmitters(places, stations.emitted - stations.transmit, stations.carrier_hz)
+        receive(self._config, at, of, _EVERYWHERE, pairs, stations.pattern)
         return np.ascontiguousarray((pairs.power[: len(self)] * sent[:, None]).T)
 
     def _shares(

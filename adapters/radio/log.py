@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from cosim.adapters.radio.config import RadioConfig
 from cosim.adapters.radio.connection import Connections
 from cosim.adapters.radio.jammers import Jammers
-from cosim.adapters.radio.modem import Carried
-from cosim.adapters.radio.reception import Received, Way
+from cosim.adapters.radio.modem import LinkCapacity
+from cosim.adapters.radio.reception import LinkReception, Way
 from cosim.adapters.radio.scenery import Stations
 from cosim.contract.frame import Array, Frame
 from cosim.physics.radio import power
@@ -27,7 +27,7 @@ Keys = NDArray[np.uint64]
 class Use:
     """One direction of n links as it is used."""
 
-    carried: Carried
+    carried: LinkCapacity
     rate: Floats  # bit/s granted
     share: Floats  # of the cell's airtime while it is active
     active: NDArray[np.bool_]  # a transfer is under way
@@ -35,7 +35,7 @@ class Use:
     time: float  # part of the time that the direction has
 
 
-class Log:
+class RadioLog:
     """Writes the signals of `cosim.adapters.radio.signals`."""
 
     def __init__(self, config: RadioConfig, stations: Stations, jammers: Jammers, connections: Connections) -> None:
@@ -45,8 +45,8 @@ class Log:
         self._step = 0
 
     def frames(
-        self, time: float, rows: Ints, key: Keys, shown: Ints, cell: Ints, received: Received, down: Use, up: Use,
-        loss: Floats, busy: Floats,
+        self, time: float, rows: Ints, *, key: Keys, shown: Ints, cell: Ints, received: LinkReception, down: Use,
+        up: Use, loss: Floats, busy: Floats,
     ) -> Sequence[Frame]:  # fmt: skip
         """The rows of `rows` (n,) at `cell` (n,), who look at `shown` (n,); `loss` (n,) of packets.
 
@@ -56,11 +56,12 @@ class Log:
         served = cell >= 0
         slot = np.where(served, self._stations.slots[cell], -1).astype(np.int32)
         ue = self._ue(time, rows, shown, cell, received, down, loss)
-        told = self._config.modem_snr
-        if told is not None:
-            ue["sinr"] = modem_snr(received.down.sinr, key, self._step, told.offset, told.slope, told.spread)
+        law = self._config.modem_snr
+        if law is not None:
+            ue["sinr"] = modem_snr(received.down.sinr, key, self._step, law.offset, law.slope, law.spread)
         self._step += 1
         gnb = self._gnb(rows, cell, received, up, loss)
+        gnb["excess_cell"] = _mean_by_cell(ue["excess"], cell, len(self._stations))
         gnb = {name: np.ascontiguousarray(column[served]) for name, column in gnb.items()}
         jammers = Frame("jammer", time, self._jammers.slots, self._jammers.columns())
         return [
@@ -72,7 +73,7 @@ class Log:
         ]
 
     def _ue(
-        self, time: float, rows: Ints, shown: Ints, cell: Ints, received: Received, use: Use, loss: Floats
+        self, time: float, rows: Ints, shown: Ints, cell: Ints, received: LinkReception, use: Use, loss: Floats
     ) -> dict[str, Array]:
         way, part = received.down, self._ssb_part[shown]
         blocks = self._stations.blocks[shown]
@@ -88,6 +89,7 @@ class Log:
             "rsrq": 10.0 * np.log10(part * blocks) + rsrp - on_ssb,
             "rssi_wide": power.decibels(own + way.disturbed + way.jam_all),
             "sinr": way.sinr,
+            "excess": _excess(way),
             "cqi": use.carried.cqi.astype(np.int8),
             "ri": np.where(served, self._config.layers, 0).astype(np.int8),
             "mcs": np.where(served, use.carried.mcs, 0).astype(np.int8),
@@ -95,13 +97,14 @@ class Log:
             **self._delivered(cell, use, loss),
         }
 
-    def _gnb(self, rows: Ints, cell: Ints, received: Received, use: Use, loss: Floats) -> dict[str, Array]:
+    def _gnb(self, rows: Ints, cell: Ints, received: LinkReception, use: Use, loss: Floats) -> dict[str, Array]:
         way = received.up
         slots = self._stations.spacing / 15.0  # 1/s: 1000 times the spacing over 15 kHz
         return {
             "rnti": self._connections.rnti[rows],
             "sinr": way.sinr,
             "rssi": power.decibels(way.signal * received.fade + way.disturbed + way.jam_all),
+            "excess": _excess(way),
             "mcs": use.carried.mcs.astype(np.int8),
             "bler": use.carried.bler,
             "nack": slots * use.time * use.share * use.active * use.carried.bler,
@@ -119,7 +122,7 @@ class Log:
             "prbs": np.where(cell >= 0, self._stations.blocks[cell] * use.share * use.active, 0.0),
         }
 
-    def _truth(self, shown: Ints, received: Received) -> dict[str, Array]:
+    def _truth(self, shown: Ints, received: LinkReception) -> dict[str, Array]:
         heard = shown >= 0
 
         def over(way: Way, base: Floats) -> Floats:
@@ -139,7 +142,7 @@ class Log:
         }
 
     @staticmethod
-    def _impairment(cell: Ints, received: Received, busy: Floats) -> dict[str, Array]:
+    def _impairment(cell: Ints, received: LinkReception, busy: Floats) -> dict[str, Array]:
         ways = {"down": received.down, "up": received.up}
         found: dict[str, Array] = {
             f"snr_{name}": power.decibels(way.signal * received.fade / way.noise) for name, way in ways.items()
@@ -148,3 +151,14 @@ class Log:
             found[f"interference_{name}"] = np.maximum(power.decibels(way.disturbed / way.noise), 0.0)
         found["load"] = np.where(cell >= 0, busy[cell], 0.0)
         return found
+
+
+def _excess(way: Way) -> Floats:
+    """Power (n,) in dB on the channel beside the signal, over noise and the interference that the network expects."""
+    return power.decibels((way.disturbed + way.jam_all) / way.expected)
+
+
+def _mean_by_cell(values: Floats, cell: Ints, cells: int) -> Floats:
+    """The mean (n,) of `values` (n,) over the devices with the same `cell` (n,); -1 is none, and counts as one."""
+    total, count = (np.bincount(cell + 1, weights, cells + 1) for weights in (values, None))
+    return np.asarray((total / np.maximum(count, 1))[cell + 1])

@@ -21,7 +21,7 @@ _ROUNDS = 16  # blocks per step by which the outer loop moves on
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class LinkCapacity:
     """How n links carry data in one direction."""
 
     cqi: NDArray[np.integer[Any]]  # that the choice was made from
@@ -55,16 +55,16 @@ class Modem:
             self._offset[rows] = 0.0
             self._reports[:, rows] = np.nan
 
-    def carry(self, rows: Ints, cell: Ints, sinr: Floats) -> Carried:
+    def carry(self, rows: Ints, cell: Ints, sinr: Floats) -> LinkCapacity:
         """What the links of `rows` (n,) at `cell` (n,) carry at `sinr` (n,) dB."""
         config = self._config
-        told = self._reported(rows, sinr)
-        cqi = nr.cqi(told, config.implementation)
+        reported = self._reported(rows, sinr)
+        cqi = nr.cqi(reported, config.implementation)
         if self._plain:
             mcs = nr.mcs(cqi)
             errors = nr.bler(sinr, mcs, config.implementation, config.bler_slope)
             net = self._gross(mcs, cell) * (1.0 - errors) * (1.0 - config.background)
-            return Carried(cqi, mcs, errors, nr.residual_loss(errors), np.where(cell >= 0, net, 0.0))
+            return LinkCapacity(cqi, mcs, errors, nr.residual_loss(errors), np.where(cell >= 0, net, 0.0))
         offset = self._offset[rows] if self._loop else np.full(len(rows), 0.01)  # dB, for rounded efficiencies
         chosen: NDArray[np.int64] = nr.mcs(cqi).astype(np.int64)
         errors, residual, sent = np.empty((3, len(rows)))
@@ -79,7 +79,7 @@ class Modem:
             net = self._gross(chosen, cell) * (1.0 - errors) * (1.0 - config.background)
         else:
             net = self._gross(chosen, cell) * (1.0 - residual) / sent * (1.0 - config.background)
-        return Carried(cqi, chosen, errors, residual, np.where(cell >= 0, net, 0.0))
+        return LinkCapacity(cqi, chosen, errors, residual, np.where(cell >= 0, net, 0.0))
 
     def _gross(self, mcs: NDArray[np.integer[Any]], cell: Ints) -> Floats:
         config, stations = self._config, self._stations

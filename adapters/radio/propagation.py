@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,61 +44,62 @@ def sights(config: RadioConfig) -> bool:
     return LAWS[config.model] != cells.CLOSE_IN
 
 
+class Receivers(NamedTuple):
+    """Devices that listen, as the kernels of `cosim.physics.radio` take them; (n,) each."""
+
+    rows: Ints
+    antenna: Floats  # (n, 3) m
+    gain: Floats  # dBi
+    moved: Floats  # m since the last step
+    key: Keys
+    draw: Keys
+
+
+class Transmitters(NamedTuple):
+    """What they listen to, as the kernels take it; (m,) each."""
+
+    places: Floats  # (m, 3) m
+    emitted: Floats  # dBm
+    carrier: Floats  # Hz
+
+
 def receive(
-    config: RadioConfig,
-    rows: Ints,
-    antenna: Floats,
-    gain: Floats,
-    moved: Floats,
-    key: Keys,
-    draw: Keys,
-    places: Floats,
-    emitted: Floats,
-    carrier: Floats,
-    reach: float,
-    pairs: PairState,
-    pattern: Floats | None = None,
-    *,
-    either: bool = False,
-) -> None:
-    """Bring `pairs` up to date for the devices `rows` (n,); arguments as those of `cosim.physics.radio.cells.receive`.
+    config: RadioConfig, at: Receivers, of: Transmitters, reach: float, pairs: PairState, pattern: Floats | None = None,
+    *, either: bool = False,
+) -> None:  # fmt: skip
+    """Bring `pairs` up to date for what the devices `at` receive `of` transmitters within `reach` m.
 
     `either` as of `cosim.physics.radio.aerial.receive`.
     `pattern` (m, 6) of the cells' antennas as `cosim.physics.radio.sector.attenuate` has it, None: alike all around.
     """
     law = LAWS[config.model]
     if law >= aerial.RMA_AV:
-        aerial.receive(
-            rows, antenna, gain, moved, key, draw, places, emitted, carrier, law, reach,
-            pairs.shadow, pairs.sight, pairs.power, either,
-        )  # fmt: skip
+        aerial.receive(*at, *of, law, reach, pairs.shadow, pairs.sight, pairs.power, either)
     else:
         cells.receive(
-            rows, antenna, gain, moved, key, draw, places, emitted, carrier, law, exponent(config), sigma(config),
-            config.decorrelation, reach, pairs.shadow, pairs.sight, pairs.power,
+            *at, *of, law, exponent(config), sigma(config), config.decorrelation, reach,
+            pairs.shadow, pairs.sight, pairs.power,
         )  # fmt: skip
     if pattern is None and config.height_loss == 0.0:
         return
-    pattern = np.zeros((len(places), 6)) if pattern is None else pattern
-    sector.attenuate(rows, antenna, moved, places, pattern, config.height_loss * _PER_METRE, pairs.power)
+    pattern = np.zeros((len(of.places), 6)) if pattern is None else pattern
+    sector.attenuate(at.rows, at.antenna, at.moved, of.places, pattern, config.height_loss * _PER_METRE, pairs.power)
 
 
 def receive_one(
-    config: RadioConfig, rows: Ints, antenna: Floats, gain: Floats, moved: Floats, key: Keys, draw: Keys, place: Floats,
-    emitted: float, carrier: float, reach: float, pairs: PairState,
-) -> None:  # fmt: skip
+    config: RadioConfig, at: Receivers, place: Floats, emitted: float, carrier: float, reach: float, pairs: PairState
+) -> None:
     """`receive` of a single transmitter at `place` (3,) m that has all devices within `reach` m.
 
     Without fading it is `receive` to the bit.
     """
     if LAWS[config.model] != cells.CLOSE_IN or config.height_loss != 0.0 or config.fading == "none":
-        where, level, frequency = place[None, :], np.array([emitted]), np.array([carrier])
-        receive(config, rows, antenna, gain, moved, key, draw, where, level, frequency, reach, pairs, either=True)
+        of = Transmitters(place[None, :], np.array([emitted]), np.array([carrier]))
+        receive(config, at, of, reach, pairs, either=True)
         return
     cells.receive_one(
-        rows, antenna, gain, moved, key, draw, place, emitted, carrier, exponent(config), sigma(config),
-        config.decorrelation, pairs.shadow, pairs.power,
-    )  # fmt: skip
+        *at, place, emitted, carrier, exponent(config), sigma(config), config.decorrelation, pairs.shadow, pairs.power
+    )
 
 
 def in_sight(

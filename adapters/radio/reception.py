@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from cosim.adapters.radio.channels import Fading
 from cosim.adapters.radio.config import RadioConfig
 from cosim.adapters.radio.interferers import FadedJam, Interferers, steady
-from cosim.adapters.radio.jammers import Heard, Jammers
+from cosim.adapters.radio.jammers import JammerPower, Jammers
 from cosim.adapters.radio.scenery import Devices, Stations
-from cosim.adapters.radio.state import State, Traffic
+from cosim.adapters.radio.state import RadioRows, Traffic
 from cosim.physics.radio import cells, power
 from cosim.physics.radio.effective import borders, effective, jammed_parts
-from cosim.physics.radio.jamming import Grid
+from cosim.physics.radio.jamming import ChannelGrid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -35,10 +35,11 @@ class Way:
     sinr: Floats  # effective, of data
     clean: Floats  # the same without jammers
     control: Floats  # loss of the control channels in dB, 0 without jammers
+    expected: Floats  # noise, and interference as the network expects it; known where logs are written
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class LinkReception:
     """Both directions of n links."""
 
     down: Way
@@ -62,19 +63,21 @@ class Reception:
         self._jammers, self._fading = jammers, fading
         self._borders = borders(config.implementation)
         self._ssb_part = jammers.ssb_part()  # (m,)
+        self._known = np.full(len(stations), config.background)  # (m,) load of the last step, which cells exchange
         self._interferers = Interferers(stations, jammers, fading) if fading.on else None
 
     def receive(
-        self, rows: Ints, cell: Ints, state: State, traffic: Traffic, failed: Flags, heard: Heard | None
-    ) -> Received:
+        self, rows: Ints, cell: Ints, state: RadioRows, traffic: Traffic, failed: Flags, heard: JammerPower | None
+    ) -> LinkReception:
         """The links of the devices `rows` (n,) with `cell` (n,), -1 for none; `failed` (m,) cells are silent."""
         stations, devices, config = self._stations, self._devices, self._config
         signal = np.where(cell >= 0, state.power[rows, cell], 0.0)
-        floor = power.milliwatts(power.noise(stations.bandwidth[cell], devices.noise_figure[rows]))
+        floor = power.milliwatts(power.noise(stations.occupied[cell], devices.noise_figure[rows]))
         sent = devices.power[rows]
         arriving = signal * power.milliwatts(sent - stations.transmit[cell])
         at_device, at_cell = np.zeros(len(rows)), np.zeros(len(stations))
         load, airtime = np.zeros(len(stations)), np.zeros(len(rows))
+        low_known, high_known = floor.copy(), stations.noise.copy()
         if config.interference:
             load = np.minimum(config.background + traffic.down, 1.0)
             load[failed] = 0.0
@@ -83,6 +86,12 @@ class Reception:
             at_cell = cells.uplink_interference(
                 rows, state.serving[rows], state.power, stations.carrier, sent, stations.transmit, airtime
             )
+            if config.log:
+                cells.expected_interference(
+                    rows, cell, state.power, stations.carrier, self._known, sent, stations.transmit, airtime,
+                    state.key[rows], low_known, high_known,
+                )  # fmt: skip
+        self._known = load
         place = devices.position[rows]
         place[:, 2] += devices.height[rows]
         away = place[:, :2] - stations.base[cell, :2]
@@ -95,7 +104,10 @@ class Reception:
         if self._interferers is not None:
             low, high = (np.repeat(part, gain.shape[1], axis=1) for part in (low, high))
             if config.interference:
-                self._interferers.cells(rows, cell, state, floor, place, load, airtime, sent, low, high)
+                self._interferers.cells(
+                    rows, cell, state, noise=floor, place=place, load=load, airtime=airtime, sent=sent,
+                    down=low, up=high,
+                )  # fmt: skip
                 np.maximum(low, floor[:, None], out=low)  # against rounding: fading takes away no noise
                 np.maximum(high, stations.noise[:, None], out=high)
             if heard is not None:
@@ -104,8 +116,9 @@ class Reception:
             self._interferers.advance()
             at_device, at_cell = self._fading.mean(low, cell) - floor, self._fading.mean(high, None) - stations.noise
         own = np.arange(len(rows), dtype=np.int32)
-        down = self._way(cell, own, signal, at_device, floor, low, at_devices, gain, up=False)
-        up = self._way(cell, cell, arriving, at_cell[cell], stations.noise[cell], high, at_stations, gain, up=True)
+        down = self._way(cell, own, signal, at_device, floor, low, at_devices, gain, low_known, up=False)
+        loud = at_cell[cell], stations.noise[cell], high, at_stations
+        up = self._way(cell, cell, arriving, *loud, gain, high_known[cell], up=True)
         ssb_loss, ssb_jam = np.zeros((2, len(rows)))
         if at_devices is not None:
             part = self._ssb_part[cell]
@@ -113,7 +126,7 @@ class Reception:
             ssb_loss = power.decibels(1.0 + ssb_jam / (part * down.disturbed))
         if self._fading.on and not self._fading.alike:
             gain = np.where(self._fading.used[cell], gain, 0.0)
-        return Received(down, up, fade, ssb_loss, ssb_jam, gain)
+        return LinkReception(down, up, fade, ssb_loss, ssb_jam, gain)
 
     def _parts(self, cell: Ints, at: Ints, jam: Floats, shares: Sequence[Floats]) -> Sequence[Floats]:
         """Power (n,) mW of the jammers `jam` (F, J) mW at the receivers `at` (n,), by parts (J, m) of `cell` (n,)."""
@@ -123,15 +136,15 @@ class Reception:
 
     def _way(
         self, cell: Ints, at: Ints, signal: Floats, interference: Floats, noise: Floats, floor: Floats,
-        heard: FadedJam | None, gain: Floats, *, up: bool,
+        heard: FadedJam | None, gain: Floats, expected: Floats, *, up: bool,
     ) -> Way:  # fmt: skip
         """One direction; receivers `at` (n,) have `floor` (F, B) mW by block and jammers `heard`, if there are any."""
         none = np.zeros(len(cell))
         disturbed = interference + noise
         if heard is None and not self._fading.on:
             sinr = power.sinr(signal, interference, noise)
-            return Way(signal, disturbed, noise, none, none, sinr, sinr, none)
-        grid: Grid = self._jammers.uplink_grid if up else self._jammers.grid
+            return Way(signal, disturbed, noise, none, none, sinr, sinr, none, expected)
+        grid: ChannelGrid = self._jammers.uplink_grid if up else self._jammers.grid
         heard = steady(np.zeros((len(floor), len(self._jammers)))) if heard is None else heard
         on_data = whole = control = none
         if len(self._jammers):
@@ -148,4 +161,4 @@ class Reception:
                 cell, at, signal, floor, heard.mean, heard.fade, heard.fades, _LEAST if self._fading.on else 0.0,
                 grid.spread, grid.width, grid.block, gain, self._borders, sinr, clean,
             )  # fmt: skip
-        return Way(signal, disturbed, noise, on_data, whole, sinr, clean, control)
+        return Way(signal, disturbed, noise, on_data, whole, sinr, clean, control, expected)

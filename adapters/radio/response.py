@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cosim.adapters.radio.config import RadioConfig, Response
 from cosim.adapters.radio.scenery import Stations
-from cosim.adapters.radio.state import State, Traffic
+from cosim.adapters.radio.state import RadioRows, Traffic
 from cosim.contract.adapter import Context
 from cosim.contract.frame import Frame
 from cosim.schedulers import scheduler
@@ -30,13 +30,15 @@ class AlarmResponse(Protocol):
 
     def take(self, frames: Sequence[Frame], rows: Ints, serving: Ints, new: Flags, time: float) -> None: ...
 
-    def decide(self, rows: Ints, place: Floats, state: State, traffic: Traffic, failed: Flags, time: float) -> None: ...
+    def decide(
+        self, rows: Ints, place: Floats, state: RadioRows, traffic: Traffic, failed: Flags, time: float
+    ) -> None: ...
 
     def asleep(self, time: float) -> Flags: ...
 
     def leaving(self, rows: Ints, time: float) -> Flags: ...
 
-    def hidden(self, rows: Ints, state: State, time: float) -> Hidden: ...
+    def hidden(self, rows: Ints, state: RadioRows, time: float) -> Hidden: ...
 
     def destinations(self, time: float) -> Frame: ...
 
@@ -86,7 +88,7 @@ class Responses:
             self._since[rows[fresh]] = time
             self._until[rows[on[rows]]] = time + self._response.hold
 
-    def decide(self, rows: Ints, place: Floats, state: State, traffic: Traffic, failed: Flags, time: float) -> None:
+    def decide(self, rows: Ints, place: Floats, state: RadioRows, traffic: Traffic, failed: Flags, time: float) -> None:
         """Send relays to the alarms about `rows` (n,), who are at `place` (n, 3) m."""
         if self._response is None or self._response.to != "alarms":
             return
@@ -109,7 +111,7 @@ class Responses:
             return np.zeros(len(rows), bool)
         return np.asarray(self._until[rows] > time)
 
-    def hidden(self, rows: Ints, state: State, time: float) -> Hidden:
+    def hidden(self, rows: Ints, state: RadioRows, time: float) -> Hidden:
         """Hide avoided cells from those that choose, if there is another one; what to put back with `restore`."""
         if self._response is None or self._response.do == "disconnect":
             return rows[:0], np.empty((0, 0))
@@ -155,7 +157,7 @@ class OwnResponses:
             alarm[name][rows[new]] = 0.0
         self._cell[rows[new]], self._carrier[rows[new]] = ANY, 0.0
 
-    def decide(self, rows: Ints, place: Floats, state: State, traffic: Traffic, failed: Flags, time: float) -> None:
+    def decide(self, rows: Ints, place: Floats, state: RadioRows, traffic: Traffic, failed: Flags, time: float) -> None:
         """Ask the policy about the devices `rows` (n,) at `place` (n, 3) m; `failed` (m,) cells are down."""
         devices, cells = self._alarm[rows], np.zeros(len(self._stations), CELL)
         devices["slot"], devices["cell"] = rows, state.serving[rows]
@@ -187,7 +189,7 @@ class OwnResponses:
         """Which of `rows` (n,) leave the air."""
         return np.asarray(self._cell[rows] == OFF)
 
-    def hidden(self, rows: Ints, state: State, time: float) -> Hidden:
+    def hidden(self, rows: Ints, state: RadioRows, time: float) -> Hidden:
         """Hide from each device the cells that it may not use, if it hears one that it may."""
         mine = rows[(self._cell[rows] >= 0) | ((self._carrier[rows] != 0.0) & (self._cell[rows] != OFF))]
         cell, carrier = self._cell[mine][:, None], self._carrier[mine][:, None]
@@ -249,7 +251,7 @@ def flying(stations: Stations, context: Context) -> Flags:
     return np.array(["vehicle" in dict(nodes[slot].keys) for slot in stations.slots.tolist()], bool)
 
 
-def _hide(rows: Ints, hide: Flags, state: State) -> Hidden:
+def _hide(rows: Ints, hide: Flags, state: RadioRows) -> Hidden:
     """Set the power of cells `hide` (k, m) to 0 for those of `rows` (k,) that hear another one; what was there."""
     kept = state.power[rows].copy()
     left = np.where(hide, 0.0, kept)
@@ -258,7 +260,7 @@ def _hide(rows: Ints, hide: Flags, state: State) -> Hidden:
     return rows, kept
 
 
-def restore(hidden: Hidden, state: State) -> None:
+def restore(hidden: Hidden, state: RadioRows) -> None:
     """Put back what `hidden` hid."""
     rows, power = hidden
     if len(rows):

@@ -43,12 +43,13 @@ class Stations:
         self.bandwidth = np.array([cell.bandwidth for _, _, cell in found])  # (m,) Hz
         self.blocks = np.array(blocks)  # (m,) resource blocks
         self.spacing = spacing  # Hz
+        self.occupied = 12.0 * self.blocks * spacing  # (m,) Hz, of signal, noise and jammers
         sectors = [Sector.of(node) for _, node, _ in found]
         self.pattern: Floats | None = None  # (m, 6) as `cosim.physics.radio.sector.attenuate` has it
         if any(one is not None for one in sectors):
             self.pattern = np.array([one.row() if one is not None else (0.0,) * 6 for one in sectors])
         self.noise = power.milliwatts(
-            power.noise(self.bandwidth, np.array([cell.noise_figure for _, _, cell in found]))
+            power.noise(self.occupied, np.array([cell.noise_figure for _, _, cell in found]))
         )  # (m,) mW, at the base station
         self.least = power.milliwatts(config.coverage + 10.0 * np.log10(12.0 * self.blocks))  # (m,) mW to serve
 
@@ -73,14 +74,14 @@ class Stations:
 
     def channels(self) -> list[tuple[float, float]]:
         """Lowest and highest frequency in Hz of the resource blocks of each cell."""
-        half = 6.0 * self.blocks * self.spacing
+        half = 0.5 * self.occupied
         return [(float(f - h), float(f + h)) for f, h in zip(self.carrier_hz, half, strict=True)]
 
     def reach(self, config: RadioConfig, gain: float) -> float:
         """Distance in m beyond which no cell matters to a device with antenna `gain` (dB)."""
         if config.range is not None:
             return config.range
-        quiet = power.noise(self.bandwidth, 0.0) - _BELOW_NOISE
+        quiet = power.noise(self.occupied, 0.0) - _BELOW_NOISE
         budget = self.emitted + gain - np.minimum(quiet, power.decibels(self.least))  # (m,) dB
         budget += max(-config.height_loss, 0.0) * aerial.HIGHEST / 100.0
         law = LAWS[config.model]

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 
-class State:
+class RadioRows:
     """One row per slot. Pair arrays grow with the highest slot seen, because fleets may reserve millions."""
 
     def __init__(self, capacity: int, cells: int, seed: np.uint64, *, sights: bool) -> None:

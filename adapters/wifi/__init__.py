@@ -34,6 +34,7 @@ ADAPTER = AdapterKind(
     factory="cosim.adapters.wifi.adapter:WifiAdapter",
     check="cosim.adapters.wifi.check:problems",
     acts_on=frozenset({"degrade", "fail"}),
+    outside="",
     can_fail=lambda _, node: node.wifi is not None or "jammer" in dict(node.keys),
     ports=_ports,
     signals=_signals,

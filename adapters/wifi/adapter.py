@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from cosim.adapters.wifi.check import problems
 from cosim.adapters.wifi.config import WifiConfig
-from cosim.adapters.wifi.jammers import Jammers
+from cosim.adapters.wifi.jammers import WifiJammers
 from cosim.adapters.wifi.scenery import Interfaces
-from cosim.adapters.wifi.stations import Stations
+from cosim.adapters.wifi.stations import WifiStations
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.faults import Faults
@@ -30,8 +30,8 @@ class WifiAdapter:
         """Read the interfaces from the scene. Raises `ScenarioError` for what `check` finds."""
         refuse(problems(self._config, context))
         self._interfaces = Interfaces(context.scene, self._config)
-        self._stations = Stations(self._interfaces, self._config.hysteresis)
-        self._jammers = Jammers(context, self._config, self._interfaces)
+        self._stations = WifiStations(self._interfaces, self._config.hysteresis)
+        self._jammers = WifiJammers(context, self._config, self._interfaces)
         self._faults = Faults(context.scene.capacity)
         self._finder = Finder()
         self._generation = np.zeros(context.scene.capacity, np.int64)

@@ -63,7 +63,7 @@ def _alone(scene: Scene) -> Iterator[Problem]:
             text, others = f"'{node.id}' is alone in the network '{network}'", ", ".join(members)
             yield Problem(text, f"nodes.{node.id}.wifi.network", hint=f"networks: {others}", fatal=False)
         elif all(block.mode == "station" for _, block in interfaces):
-            text = f"the network '{network}' has stations and no access point, so nobody serves '{node.id}'"
+            text = f"the network '{network}' has stations and no access point, so nothing serves '{node.id}'"
             hint = "give one of them mode: access-point, or all mode: adhoc if straight links are meant"
             yield Problem(text, f"nodes.{node.id}.wifi.mode", hint=hint, fatal=False)
 

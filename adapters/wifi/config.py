@@ -28,6 +28,6 @@ class WifiConfig(AdapterConfig):
     )
     energy_detection: units.Level = Field(
         -62.0,
-        description="of jammers per 20 MHz from which nobody sends; IEEE 802.11-2020 19.3.19.5, ns-3's default",
+        description="of jammers per 20 MHz from which no station sends; IEEE 802.11-2020 19.3.19.5, ns-3's default",
     )
     log: bool = Field(False, description="write the hidden truth about jammers: jamming and jammer")

@@ -22,7 +22,7 @@ Flags = NDArray[np.bool_]
 _PRIMARY = 20e6  # Hz, the channel width that the threshold of energy detection is stated for
 
 
-class Jammers(JammerSet):
+class WifiJammers(JammerSet):
     """The J jammers whose bands meet channels of the n interfaces, in the order of the file."""
 
     def __init__(self, context: Context, config: WifiConfig, interfaces: Interfaces) -> None:
@@ -72,8 +72,8 @@ class Jammers(JammerSet):
         own, i, j = self._interfaces.antennas, pairs.sender, pairs.receiver
         blocked = power.decibels(self.jam) >= self._limit
         back = pairs.rssi + own.emitted[j] - own.emitted[i] + own.gain[i] - own.gain[j]  # dBm, at the sender
-        told = (back - self.floor[i] >= own.least[own.curve[j]]) | (self.jam[i] <= 0.0)
-        kept = ~blocked[i] & told
+        reported = (back - self.floor[i] >= own.least[own.curve[j]]) | (self.jam[i] <= 0.0)
+        kept = ~blocked[i] & reported
         return Pairs(*(getattr(pairs, name)[kept] for name in Pairs.__dataclass_fields__))
 
     def truth(self, time: float, link: Frame, antenna: Floats) -> Frame:

@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
-class Stations:
+class WifiStations:
     """The s stations and a access points of the scene; station arrays are (s,), rates (s,) bit/s."""
 
     def __init__(self, interfaces: Interfaces, hysteresis: float) -> None:

@@ -143,7 +143,7 @@ def test_a_link_to_a_jammer_in_the_air_is_that_of_a_drone_there(model):
     adapter = started(scene(station("bs", 0.0), *phones, jammer), model=model, interference=False, log=True)
     truth = next(frame for frame in adapter.step(0.0, Inputs({}, [])) if frame.signal == "jamming")
     channel = 10.0 * math.log10(51 * 12 * 30e3 / 20e6)  # part of its power on the resource blocks
-    loss = 30.0 + channel - truth["jn_down"] - float(power.noise(20e6, RADIO.noise_figure))
+    loss = 30.0 + channel - truth["jn_down"] - float(power.noise(51 * 12 * 30e3, RADIO.noise_figure))
     law = {"rma-av": aerial.RMA_AV, "uma-av": aerial.UMA_AV}[model]
     args = (law, 500.0, 1.5, 120.0, 3.5e9)
     assert np.median(np.abs(loss - aerial.los_loss(*args))) < 2.0 * aerial.shadowing(*args, True)

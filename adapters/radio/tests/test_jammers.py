@@ -44,14 +44,14 @@ def world(*jammers, x=100.0, **config):
 def test_a_jammer_adds_its_power_to_the_interference_of_both_directions():
     seen = frames(world(jammer("j", FAR)))
     loss = pathloss.close_in(math.hypot(300.0, 0.0), 3.5e9, 3.1)
-    noise = float(power.milliwatts(power.noise(20e6, 9.0)))
+    noise = float(power.milliwatts(power.noise(51 * 12 * 30e3, 9.0)))
     channel = 51 * 12 * 30e3 / 20e6  # part of its power that falls on the resource blocks
     jam = float(power.milliwatts(20.0 - loss)) * channel
     truth = seen["jamming"]
     assert truth["jn_down"][0] == pytest.approx(10 * math.log10(jam / noise))
     assert truth["loss_down"][0] == pytest.approx(10 * math.log10(1 + jam / noise))
     at_mast = 20.0 + 8.0 - pathloss.close_in(math.hypot(FAR, 8.5), 3.5e9, 3.1)
-    floor = float(power.milliwatts(power.noise(20e6, 5.0)))
+    floor = float(power.milliwatts(power.noise(51 * 12 * 30e3, 5.0)))
     up = 10 * math.log10(1 + float(power.milliwatts(at_mast)) * channel / floor)
     assert truth["loss_up"][0] == pytest.approx(up)
     assert truth["loss"][0] == pytest.approx(max(up, truth["loss_down"][0]))
@@ -60,7 +60,7 @@ def test_a_jammer_adds_its_power_to_the_interference_of_both_directions():
 def test_all_power_on_some_blocks_of_a_channel_is_on_the_channel():
     """A cell of 20 MHz has 51 blocks; 0 and 50 lie inside its guards, not at the edges of the 20 MHz."""
     loss = pathloss.close_in(300.0, 3.5e9, 3.1)
-    expected = 20.0 - loss - power.noise(20e6, 9.0)
+    expected = 20.0 - loss - power.noise(51 * 12 * 30e3, 9.0)
     for blocks in ([0, 9], [41, 50], [0, 50]):
         seen = frames(world(jammer("j", FAR, blocks=blocks)))["jamming"]
         assert seen["jn_down"][0] == pytest.approx(float(expected)), blocks
@@ -269,15 +269,15 @@ def test_every_mistake_of_a_jammer_is_told():
 
 
 @pytest.mark.parametrize(
-    ("keys", "at", "told"),
+    ("keys", "at", "reported"),
     [
         ('{"blocks":[0,51]}', "blocks", "has the blocks 0 to 50"),
         ('{"blocks":[0,9],"bandwidth":"200 MHz"}', "bandwidth", "is wider than"),
     ],
 )
-def test_blocks_that_the_band_lacks_are_refused(keys, at, told):
+def test_blocks_that_the_band_lacks_are_refused(keys, at, reported):
     wrong = Node("j", "jammer", "device", (0.0, 0.0, 0.0), keys=(("jammer", keys),))
-    with pytest.raises(ScenarioError, match=told) as caught:
+    with pytest.raises(ScenarioError, match=reported) as caught:
         started(scene(station("bs", 0.0), phone("p", 10.0), wrong))
     assert [problem.path for problem in caught.value.problems] == [f"nodes.j.jammer.{at}"]
 
@@ -334,14 +334,14 @@ def test_a_phone_with_one_cell_only_stays():
 
 
 @pytest.mark.parametrize(
-    ("event", "told"),
+    ("event", "reported"),
     [
         ("{at: 1 s, do: jammer-on, node: phone}", "needs a node with 'jammer', which 'phone' has not (there is van)"),
         ("{at: 1 s, do: jammer-onn, node: van}", "'jammer-onn' is not possible here (did you mean 'jammer-on'?)"),
         ("{at: 1 s, node: van}", "key 'do' is missing"),
     ],
 )
-def test_events_that_no_jammer_hears_are_refused(event, told, tmp_path):
+def test_events_that_no_jammer_hears_are_refused(event, reported, tmp_path):
     file = tmp_path / "scenario.cosim.yaml"
     file.write_text(
         "{apiVersion: cosim/v1, kind: Scenario, name: jam, run: {duration: 2 s, step: 1 s}, adapters: {radio: {}},\n"
@@ -350,7 +350,7 @@ def test_events_that_no_jammer_hears_are_refused(event, told, tmp_path):
     )
     with pytest.raises(ScenarioError) as caught:
         load(file)
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
     file.write_text(file.read_text().replace(event, '{at: 1 s, do: jammer-on, node: "*"}'))
     load(file)
 
@@ -360,7 +360,7 @@ def test_what_else_makes_a_link_bad_is_told_by_closed_form():
     seen = frames(started(where, log=True, exponent=3.1, background="40 %", **{**CALM, "interference": True}))[
         "impairment"
     ]
-    noise = float(power.milliwatts(power.noise(20e6, 9.0)))
+    noise = float(power.milliwatts(power.noise(51 * 12 * 30e3, 9.0)))
     signal, other = (30.0 + 8.0 - pathloss.close_in(math.hypot(d, 8.5), 3.5e9, 3.1) for d in (100.0, 500.0))
     assert seen["snr_down"][0] == pytest.approx(float(signal) - 10 * math.log10(noise))
     lost = 10 * math.log10(1 + 0.4 * float(power.milliwatts(other)) / noise)
@@ -381,7 +381,7 @@ def test_a_spare_cell_sends_as_long_as_there_are_alarms():
 
 
 @pytest.mark.parametrize(
-    ("response", "told"),
+    ("response", "reported"),
     [
         ({"do": "spare-cell"}, "needs base stations to wake"),
         ({"do": "spare-cell", "spare": ["p"]}, "'p' is no base station"),
@@ -390,8 +390,8 @@ def test_a_spare_cell_sends_as_long_as_there_are_alarms():
         ({"do": "relay-drone", "spare": ["a"]}, "'a' is a relay that cannot fly"),
     ],
 )
-def test_spare_cells_that_cannot_be_are_refused(response, told):
-    with pytest.raises(ScenarioError, match=told):
+def test_spare_cells_that_cannot_be_are_refused(response, reported):
+    with pytest.raises(ScenarioError, match=reported):
         started(scene(station("a", 0.0), phone("p", 50.0)), response=response, **CALM)
 
 
@@ -400,11 +400,11 @@ def test_a_modem_reports_a_snr_of_its_own_and_changes_nothing_else():
     setting = {"offset": "2 dB", "slope": 0.5, "spread": "3 dB"}
     phones = [phone(f"p{k}", 20.0 + 3.0 * k) for k in range(60)]
     plain = started(scene(station("bs", 0.0), *phones), log=True, **CALM)
-    told = started(scene(station("bs", 0.0), *phones), log=True, modem_snr=setting, **CALM)
+    reported = started(scene(station("bs", 0.0), *phones), log=True, modem_snr=setting, **CALM)
     alone = started(scene(station("bs", 0.0), *phones[:1]), log=True, modem_snr=setting, **CALM)
     off = []
     for time in range(20):
-        before, seen, one = (frames(a, float(time))["ue"] for a in (plain, told, alone))
+        before, seen, one = (frames(a, float(time))["ue"] for a in (plain, reported, alone))
         assert (seen["sinr"] == np.rint(seen["sinr"])).all()
         assert seen["sinr"][0] == one["sinr"][0]
         assert all((seen[name] == before[name]).all() for name in before.columns if name != "sinr")
@@ -416,3 +416,20 @@ def test_a_modem_reports_a_snr_of_its_own_and_changes_nothing_else():
 def test_what_a_modem_reports_needs_a_log():
     with pytest.raises(ScenarioError, match="log: true as well"):
         started(scene(station("bs", 0.0), phone("p", 90.0)), modem_snr={})
+
+
+@pytest.mark.parametrize("background", ["10 %", "50 %", "95 %"])
+def test_excess_is_the_jammer_and_not_a_neighbour(background):
+    """Against closed forms: what a jammer adds to noise and neighbour; levels are reported to 2.5 dB."""
+    config = {"log": True, "exponent": 3.1, "background": background, **CALM, "interference": True}
+    masts = [station("bs", 0.0), station("other", 250.0), phone("p", 100.0), phone("q", 60.0)]
+    for people in (masts, [*masts, jammer("j", 150.0, power="30 dBm")]):
+        adapter = started(scene(*people), **config)
+        seen = [frames(adapter, float(time)) for time in range(2)][1]
+        truth, cells_ = seen["jamming"], seen["impairment"]
+        disturbed = 10.0 ** (cells_["interference_down"] / 10.0)  # noise and neighbour over noise
+        added = 10.0 * np.log10(1.0 + 10.0 ** (truth["jn_down"] / 10.0) / disturbed)
+        assert seen["ue"]["excess"] == pytest.approx(added, abs=2.5)
+        assert seen["gnb"]["excess"] == pytest.approx(truth["loss_up"], abs=1e-6)  # no phone of the other cell sends
+        assert seen["gnb"]["excess_cell"] == pytest.approx(seen["ue"]["excess"].mean())
+    assert seen["ue"]["excess"].max() > 5.0

@@ -96,7 +96,7 @@ def test_a_link_is_what_the_formulas_say():
     link, cell = step(adapter)
     distance = math.hypot(200.0, 8.5)
     received = 38.0 - pathloss.close_in(distance, 3.5e9, 3.1)
-    sinr = received - power.noise(20e6, 9.0)
+    sinr = received - power.noise(51 * 12 * 30e3, 9.0)
     mcs = nr.mcs(nr.cqi(np.array([sinr])))
     errors = nr.bler(np.array([sinr]), mcs)
     assert link.slot.tolist() == [1]
@@ -105,7 +105,7 @@ def test_a_link_is_what_the_formulas_say():
     assert link["snr"][0] == pytest.approx(float(sinr))
     assert link["downlink_rate"][0] == pytest.approx(float((nr.rate(mcs, 51, 0.75, 0.14) * (1 - errors))[0]))
     assert link["delay"][0] == pytest.approx(1e-3 + distance / pathloss.LIGHT)
-    up = 23.0 + 8.0 - pathloss.close_in(distance, 3.5e9, 3.1) - power.noise(20e6, 5.0)
+    up = 23.0 + 8.0 - pathloss.close_in(distance, 3.5e9, 3.1) - power.noise(51 * 12 * 30e3, 5.0)
     mcs = nr.mcs(nr.cqi(np.array([up])))
     errors_up = nr.bler(np.array([up]), mcs)
     assert link["uplink_rate"][0] == pytest.approx(float((nr.rate(mcs, 51, 0.25, 0.08) * (1 - errors_up))[0]))

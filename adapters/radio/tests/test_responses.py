@@ -12,11 +12,11 @@ from cosim.adapters.radio.tests.test_jammers import alarm, frames
 from cosim.adapters.radio.tests.test_radio_adapter import CALM, mobility, phone, scene, started, station, traffic
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Node
-from cosim.contract.errors import ScenarioError, told
+from cosim.contract.errors import ScenarioError, error_line
 from cosim.contract.frame import fault
 from cosim.contract.functions import search_in
 from cosim.contract.signals import DESTINATION
-from cosim.scenario.untrusted import refuse_untrusted
+from cosim.scenario.load import load
 
 HEAD = """
 import numpy as np
@@ -105,12 +105,12 @@ def test_a_policy_sees_what_is_documented(policy):
     state = seen[-1]
     assert (state.time, state.interval, state.names) == (2.0, 1.0, ("a", "b", "c", "d"))
     (device,) = state.devices
-    told_of = {name: float(device[name]) for name in state.devices.dtype.names}
-    assert told_of | {"uplink": 0.0, "downlink": 0.0} == {
+    reported_of = {name: float(device[name]) for name in state.devices.dtype.names}
+    assert reported_of | {"uplink": 0.0, "downlink": 0.0} == {
         "slot": 3.0, "alarm": 1.0, "score": 0.7, "cause": 1.0, "raised": 2.0, "cell": 0.0, "uplink": 0.0,
         "downlink": 0.0, "uploads": 1.0, "downloads": 2.0, "x": 50.0, "y": 0.0, "z": 0.0,
     }  # fmt: skip
-    assert min(told_of["uplink"], told_of["downlink"]) > 1e6
+    assert min(reported_of["uplink"], reported_of["downlink"]) > 1e6
     cells = state.cells
     assert cells["slot"].tolist() == [0, 1, 2, 4]
     assert cells["carrier"].tolist() == [3.5e9, 3.5e9, 3.6e9, 3.5e9]
@@ -126,7 +126,7 @@ def test_a_policy_sees_what_is_documented(policy):
 
 
 @pytest.mark.parametrize(
-    ("answer", "told_of"),
+    ("answer", "reported_of"),
     [
         ("np.full(len(state.devices), 9)", "answered cell 9; expected 0..2, -1 for any or -2 for off the air"),
         ("np.full(len(state.devices), 0.5)", "answered cell 0.5; expected whole numbers"),
@@ -137,12 +137,12 @@ def test_a_policy_sees_what_is_documented(policy):
         ("'cell-2'", "answered cell as <U6 of shape ()"),
     ],
 )
-def test_orders_that_cannot_be_are_told_with_the_policy_and_its_line(policy, answer, told_of):
+def test_orders_that_cannot_be_are_told_with_the_policy_and_its_line(policy, answer, reported_of):
     do = policy(f"@decides('response')\ndef act(state):\n    return {answer}\n")
     adapter = started(scene(*STATIONS, phone("p", 50.0)), response={"do": do}, **CALM)
     with pytest.raises(ValueError, match=r"response act \(.*own_0.py:6\)") as caught:
         adapter.step(0.0, Inputs())
-    assert told_of in str(caught.value)
+    assert reported_of in str(caught.value)
 
 
 def test_the_error_of_a_policy_is_told_with_its_line(policy):
@@ -150,11 +150,11 @@ def test_the_error_of_a_policy_is_told_with_its_line(policy):
     adapter = started(scene(*STATIONS, phone("p", 50.0)), response={"do": do}, **CALM)
     with pytest.raises(ZeroDivisionError) as caught:
         adapter.step(0.0, Inputs())
-    assert "own_0.py:8, in act)" in told(caught.value)
+    assert "own_0.py:8, in act)" in error_line(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("response", "path", "told_of"),
+    ("response", "path", "reported_of"),
     [
         ({"do": "nowhere:act"}, "do", "there is no module 'nowhere' beside the scenario file"),
         ({"do": "cosim.schedulers.policies:nothing"}, "do", "has no attribute 'nothing'"),
@@ -166,12 +166,12 @@ def test_the_error_of_a_policy_is_told_with_its_line(policy):
         ({"do": "math:sqrt", "spare": ["p"]}, "spare", "'p' is no base station"),
     ],
 )
-def test_responses_that_cannot_be_are_told(response, path, told_of):
+def test_responses_that_cannot_be_are_told(response, path, reported_of):
     config = RadioConfig.model_validate({"response": response})
     where = scene(station("a", 0.0), phone("p", 50.0), drone("d", 9.0))
     found = problems(config, Context("radio", where, 1.0, 9.0, (1,), ".", ".", written=("alarm",)))
     assert [(p.path, p.fatal) for p in found][:1] == [(f"adapters.radio.response.{path}", True)]
-    assert told_of in str(found[0])
+    assert reported_of in str(found[0])
 
 
 def test_a_response_of_no_name_is_refused_with_the_nearest():
@@ -179,15 +179,17 @@ def test_a_response_of_no_name_is_refused_with_the_nearest():
         RadioConfig.model_validate({"response": {"do": "other-cel"}})
 
 
-def test_an_untrusted_scenario_may_not_bring_a_response(tmp_path):
+def test_an_untrusted_scenario_may_not_bring_a_response(tmp_path, monkeypatch):
+    monkeypatch.setenv("COSIM_UNTRUSTED", "1")
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
     file = tmp_path / "scenario.cosim.yaml"
     file.write_text(
         "apiVersion: cosim/v1\nkind: Scenario\nname: guest\nrun: {duration: 1 s}\n"
         "nodes: {a: {kind: base-station, at: [0 m, 0 m]}}\nadapters: {radio: {response: {do: 'evil:act'}}}\n"
     )
     (tmp_path / "evil.py").write_text("raise SystemExit('it was imported')\n")
-    with pytest.raises(ScenarioError, match="'evil:act' is code"):
-        refuse_untrusted(file)
+    with pytest.raises(ScenarioError, match="'evil:act', which is code"):
+        load(file)
 
 
 def test_a_relay_is_sent_to_the_middle_of_the_alarms_near_it_and_home_at_last():
@@ -214,7 +216,7 @@ def test_a_relay_whose_vehicle_does_not_fly_to_orders_is_told():
     config = RadioConfig.model_validate({"response": {"do": "relay-drone", "to": "alarms", "spare": ["d"]}})
     where = scene(station("a", 0.0), drone("d", 9.0))
     for ordered, count in (([], 1), (["d"], 0)):
-        context = Context("radio", where, 1.0, 9.0, (1,), ".", ".", told={"vehicle": {"ordered": ordered}})
+        context = Context("radio", where, 1.0, 9.0, (1,), ".", ".", offered={"vehicle": {"ordered": ordered}})
         assert len(problems(config, context)) == count
 
 

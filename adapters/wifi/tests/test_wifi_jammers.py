@@ -126,15 +126,15 @@ def test_a_station_without_an_access_point_has_a_row_of_truth():
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("keys", "reported"),
     [
         ({"target": "pucch"}, "which has no target to aim at"),
         ({"blocks": [1, 2]}, "which has no blocks to aim at"),
         ({"pattern": "sine", "hold": "1 s"}, "'hold' belongs to the pattern random, not to sine"),
     ],
 )
-def test_jammers_of_cells_are_refused_on_wifi(keys, told):
-    with pytest.raises(ScenarioError, match=told):
+def test_jammers_of_cells_are_refused_on_wifi(keys, reported):
+    with pytest.raises(ScenarioError, match=reported):
         started(scene(node("uav", 60.0), jammer("j", 100.0, **keys)))
 
 
