@@ -32,6 +32,7 @@ ADAPTER = AdapterKind(
     factory="cosim.adapters.detector.adapter:DetectorAdapter",
     check="cosim.adapters.detector.check:problems",
     acts_on=frozenset(),
+    outside="",
     ports=_ports,
     signals=(ALARM,),
     compiled="cosim.learn.detect.warm:compiled",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cosim.adapters.detector.check import problems
 from cosim.adapters.detector.config import DetectorConfig
-from cosim.adapters.detector.history import History, Past
+from cosim.adapters.detector.history import Past, SignalHistory
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame
@@ -40,7 +40,7 @@ class DetectorAdapter:
                 bases[name] = (signal, name.removeprefix(f"{signal}_"))
         self._order = columns_of(self._detector, names(list(bases)))
         self._past = Past(self._detector.lags, len(self._order))
-        self._history = History(list(bases.values()), self._detector.window, context.scene.capacity)
+        self._history = SignalHistory(list(bases.values()), self._detector.window, context.scene.capacity)
         self._limit = self._detector.limit if self._config.limit is None else self._config.limit
         self._generation = np.zeros(context.scene.capacity, np.int32)
         self._on = np.zeros(context.scene.capacity, bool)
@@ -48,7 +48,7 @@ class DetectorAdapter:
         self._first: dict[int, float] = {}  # s, of the first alarm by slot
         self._rows = self._alarms = 0
         self._codes = np.array([CAUSES.index(name) for name in self._detector.causes], np.int8)
-        self._told = np.zeros(len(CAUSES), np.int64)  # rows with an alarm, by cause
+        self._reported = np.zeros(len(CAUSES), np.int64)  # rows with an alarm, by cause
         self._names = {slot: node.id for slot, node in enumerate(context.scene.nodes)}
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
@@ -80,7 +80,7 @@ class DetectorAdapter:
         found = np.zeros(len(rows), np.int8)
         if self._codes.size and on.any():
             found[on] = self._codes[self._detector.cause(rows[on])]
-            self._told += np.bincount(found[on], minlength=len(CAUSES))
+            self._reported += np.bincount(found[on], minlength=len(CAUSES))
         return found
 
     def _meet(self, frames: Sequence[Frame]) -> None:
@@ -103,7 +103,7 @@ class DetectorAdapter:
             "alarm_share": self._alarms / self._rows if self._rows else None,
             "alarms": int(self._raised.sum()),
             "first_alarm": first,
-            **({"causes": dict(zip(CAUSES[1:], self._told[1:].tolist(), strict=True))} if self._codes.size else {}),
+            **({"causes": dict(zip(CAUSES[1:], self._reported[1:].tolist(), strict=True))} if self._codes.size else {}),
         }
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Slots = NDArray[np.int64]
 
 
-class History:
+class SignalHistory:
     """Keeps k columns, each a (signal, column), of what nodes wrote within `window` s, and their last row before."""
 
     def __init__(self, columns: Sequence[tuple[str, str]], window: float, capacity: int) -> None:

@@ -4,26 +4,7 @@ One instance of the unit belongs to each selected node; columns of frames become
 become columns again. Needs FMPy.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, cast
-
-from pydantic import BaseModel
-
-from cosim.contract.adapter import AdapterKind, Ports, Requirement
-from cosim.contract.signals import Signal
-
-if TYPE_CHECKING:
-    from cosim.adapters.fmi.config import FmiConfig
-
-
-def _ports(config: BaseModel) -> Ports:
-    return cast("FmiConfig", config).ports()
-
-
-def _signals(config: BaseModel) -> tuple[Signal, ...]:
-    return cast("FmiConfig", config).signals()
-
+from cosim.contract.adapter import AdapterKind, Requirement
 
 ADAPTER = AdapterKind(
     name="fmi",
@@ -32,8 +13,9 @@ ADAPTER = AdapterKind(
     factory="cosim.adapters.fmi.adapter:FmiAdapter",
     check="cosim.adapters.fmi.check:problems",
     requires=(Requirement("fmpy", "fmi"), Requirement("pythonfmu3", "fmi")),
-    ports=_ports,
-    signals=_signals,
+    outside="",  # a unit is a library in this process
+    ports=lambda config: config.ports(),
+    signals=lambda config: config.signals(),
     example="""\
 fmi:
   unit: example.py

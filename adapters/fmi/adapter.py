@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.adapters.fmi.backend import Instances, Unit, UnitFaultError, read_unit
+from cosim.adapters.fmi.backend import Instances, ModelUnit, UnitFaultError, read_unit
 from cosim.adapters.fmi.check import problems as found_by_check
 from cosim.adapters.fmi.check import slots
 from cosim.adapters.fmi.config import FmiConfig
@@ -40,7 +40,7 @@ class FmiAdapter:
         self._number = {slot: number for number, slot in enumerate(chosen)}
         scratch = Path(context.scratch)
         try:
-            self._unit: Unit = read_unit(context.path(self._config.unit), scratch)
+            self._unit: ModelUnit = read_unit(context.path(self._config.unit), scratch, validate=self._config.checked)
             self._instances = Instances(self._unit, len(chosen), scratch)
             self._instances.open(self._config.params)
         except UnitFaultError as error:

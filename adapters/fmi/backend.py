@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 # What values a type has, and the ending of the functions that read and write it.
+TEXT = "String"
 _NUMBERS = {"2": {"Real": "Real", "Integer": "Integer", "Enumeration": "Integer", "Boolean": "Boolean"},
             "3": {name: name for name in ("Float64", "Float32", "Int8", "UInt8", "Int16", "UInt16", "Int32", "UInt32",
                                           "Int64", "UInt64", "Boolean")} | {"Enumeration": "Int64"}}  # fmt: skip
@@ -26,11 +27,11 @@ class Variable:
     causality: str
     variability: str
     reference: int
-    ending: str  # of the functions that read and write it; "" for what is no number
+    ending: str  # of the functions that read and write it; "" for what is no single value
 
 
 @dataclass(frozen=True)
-class Unit:
+class ModelUnit:
     """The entries of a unit's model description that are needed here."""
 
     file: Path
@@ -38,7 +39,9 @@ class Unit:
     name: str
     identifier: str
     token: str
-    fixed_step: bool
+    once: bool  # at most one instance in a process
+    tool: str  # that must be installed, "" for none
+    platforms: tuple[str, ...]  # of its binaries
     variables: dict[str, Variable]
 
     def settable(self, name: str) -> bool:
@@ -47,17 +50,22 @@ class Unit:
         return one.causality == "input" or (one.causality == "parameter" and one.variability == "tunable")
 
 
-def read_unit(file: Path, scratch: Path) -> Unit:
-    """The unit in `file`; one is made in `scratch` of a Python file. Raises `UnitFaultError`."""
-    from fmpy import read_model_description
+def read_unit(file: Path, scratch: Path, *, validate: bool = True) -> ModelUnit:
+    """The unit in `file`; one is made in `scratch` of a Python file. Raises `UnitFaultError`.
+
+    `validate` holds its description against the standard.
+    """
+    from fmpy import platform, platform_tuple, read_model_description, supported_platforms
 
     if file.suffix == ".py":
         file = _made(file, scratch)
     try:
-        said = read_model_description(str(file))
+        said = read_model_description(str(file), validate=validate)
+        platforms = tuple(supported_platforms(str(file)))
     except Exception as error:  # a file of anybody's may fail in any way
         lines = [line.strip("- ") for line in str(error).splitlines() if line.strip()]
-        raise UnitFaultError(f"cannot be read: {' '.join(lines[:4]) or repr(error)}") from error
+        hint = " (validate: false takes it as it is)" if validate and "validate" in str(error) else ""
+        raise UnitFaultError(f"cannot be read: {' '.join(lines[:4]) or repr(error)}{hint}") from error
     version = str(said.fmiVersion)[:1]
     if version not in _NUMBERS:
         raise UnitFaultError(f"is of FMI {said.fmiVersion}; units of FMI 2 and 3 can be used")
@@ -65,14 +73,21 @@ def read_unit(file: Path, scratch: Path) -> Unit:
         raise UnitFaultError("is for model exchange only; export it for co-simulation")
     variables = {}
     for one in said.modelVariables:
-        ending = "" if getattr(one, "dimensions", None) else _NUMBERS[version].get(one.type, "")
+        ending = _NUMBERS[version].get(one.type, TEXT if one.type == TEXT else "")
+        ending = "" if getattr(one, "dimensions", None) else ending
         variables[one.name] = Variable(
             one.name, one.causality or "local", one.variability or "", one.valueReference, ending
         )
     token = said.guid if version == "2" else said.instantiationToken
-    changes = bool(getattr(said.coSimulation, "canHandleVariableCommunicationStepSize", False))
-    identifier = said.coSimulation.modelIdentifier
-    return Unit(file, version, said.modelName, identifier, token, not changes, variables)
+    if not {platform, platform_tuple} & {*platforms}:
+        there = ", ".join(platforms) or "none"
+        source = " (it has its source: python -m fmpy compile UNIT)" if "c-code" in platforms else ""
+        raise UnitFaultError(f"has no binary for {platform_tuple}; its platforms: {there}{source}")
+    kind = said.coSimulation
+    tool = (said.generationTool or "its tool") if kind.needsExecutionTool else ""
+    tool = "" if tool.startswith("PythonFMU") else tool  # Python, which is here
+    once = bool(kind.canBeInstantiatedOnlyOncePerProcess)
+    return ModelUnit(file, version, said.modelName, kind.modelIdentifier, token, once, tool, platforms, variables)
 
 
 def _made(source: Path, scratch: Path) -> Path:
@@ -88,7 +103,7 @@ def _made(source: Path, scratch: Path) -> Path:
 class Instances:
     """Instances of a unit, as many as there are nodes; they have one time."""
 
-    def __init__(self, unit: Unit, count: int, scratch: Path) -> None:
+    def __init__(self, unit: ModelUnit, count: int, scratch: Path) -> None:
         from fmpy import extract
 
         self._unit = unit
@@ -96,7 +111,7 @@ class Instances:
         self._folder = Path(extract(str(unit.file), unzipdir=str(scratch / "unit")))
         self._count = count
 
-    def open(self, params: dict[str, float | int | bool]) -> None:
+    def open(self, params: dict[str, float | int | bool | str]) -> None:
         """Instantiate all and leave initialisation, with `params` as start values. Raises `UnitFaultError`."""
         from fmpy.fmi2 import FMU2Slave
         from fmpy.fmi3 import FMU3Slave
@@ -118,7 +133,7 @@ class Instances:
                 self._call(slave.enterInitializationMode, startTime=0.0)
             self._call(slave.exitInitializationMode)
 
-    def _start(self, slave: Any, params: dict[str, float | int | bool]) -> None:  # noqa: ANN401
+    def _start(self, slave: Any, params: dict[str, float | int | bool | str]) -> None:  # noqa: ANN401
         for name, value in params.items():
             one = self._unit.variables[name]
             self._call(getattr(slave, f"set{one.ending}"), [one.reference], [_as(one.ending, value)])
@@ -160,7 +175,9 @@ class Instances:
             raise UnitFaultError(f"{act.__name__}: {error}") from error
 
 
-def _as(ending: str, value: float) -> float | int | bool:
+def _as(ending: str, value: float | str) -> float | int | bool | str:
+    if isinstance(value, str):
+        return value
     if ending == "Boolean":
         return bool(value)
     return float(value) if ending in ("Real", "Float64", "Float32") else round(value)

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from cosim.adapters.fmi.backend import Unit, UnitFaultError, read_unit
+from cosim.adapters.fmi.backend import TEXT, ModelUnit, UnitFaultError, read_unit
 from cosim.adapters.fmi.config import FmiConfig
 from cosim.contract.adapter import Context
 from cosim.contract.block import Selector
@@ -25,9 +25,17 @@ def problems(config: FmiConfig, context: Context) -> list[Problem]:
         found.append(Problem(f"no static node matches '{config.nodes}'", f"{at}.nodes", hint=f"nodes: {names}"))
     with tempfile.TemporaryDirectory(prefix="cosim-fmi-") as scratch:
         try:
-            unit = read_unit(context.path(config.unit), Path(scratch))
+            unit = read_unit(context.path(config.unit), Path(scratch), validate=config.checked)
         except UnitFaultError as error:
             return [*found, Problem(f"'{config.unit}' {error}", f"{at}.unit")]
+    count = len(slots(context.scene, config.nodes))
+    if unit.once and count > 1:
+        text = f"'{config.unit}' can be instantiated once in a process, and {count} nodes are selected"
+        hint = "select one node; write a block for each node, with isolated: true"
+        found.append(Problem(text, f"{at}.nodes", hint=hint))
+    if unit.tool:
+        text = f"'{config.unit}' needs {unit.tool} on this machine to run"
+        found.append(Problem(text, f"{at}.unit", fatal=False))
     return [*found, *_names(config, unit, at)]
 
 
@@ -37,7 +45,7 @@ def slots(scene: Scene, selector: Selector) -> list[int]:
     return [slot for slot, node in enumerate(scene.nodes) if mine(node.id, node)]
 
 
-def _names(config: FmiConfig, unit: Unit, at: str) -> Iterator[Problem]:
+def _names(config: FmiConfig, unit: ModelUnit, at: str) -> Iterator[Problem]:
     wanted = [(f"{at}.params.{name}", name) for name in config.params]
     wanted += [(f"{at}.inputs.{n}.to", part.to) for n, part in enumerate(config.inputs)]
     wanted += [(f"{at}.outputs.{n}.from", part.source) for n, part in enumerate(config.outputs)]
@@ -46,7 +54,10 @@ def _names(config: FmiConfig, unit: Unit, at: str) -> Iterator[Problem]:
             yield Problem(
                 f"the unit has no variable '{name}'", where, hint=did_you_mean(name, unit.variables, otherwise="it has")
             )
-        elif not unit.variables[name].ending:
+        elif ".params." in where and isinstance(config.params[name], str) != (unit.variables[name].ending == TEXT):
+            kind = "text" if unit.variables[name].ending == TEXT else "a number or true or false"
+            yield Problem(f"'{name}' takes {kind}, not {config.params[name]!r}", where)
+        elif unit.variables[name].ending in (("", TEXT) if ".params." not in where else ("",)):
             yield Problem(f"'{name}' is no single number", where, hint="numbers and booleans can be wired")
         elif ".inputs." in where and not unit.settable(name):
             one = unit.variables[name]

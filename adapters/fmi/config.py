@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from cosim.contract.adapter import AdapterConfig, InputFile, Ports
 from cosim.contract.block import Selector
 from cosim.contract.signals import CATALOGUE, Column, Signal
-from cosim.contract.trust import Trusted
+from cosim.contract.trust import Trusted, Words
 from cosim.contract.wiring import WiredInput, WiredOutput, check_wiring, ports_of
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -18,13 +18,13 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 class InputPart(WiredInput):
     """Values of a column as an input of the unit."""
 
-    to: str = Field(description="input, or tunable parameter, of the unit; an instance gets the value of its node")
+    to: Words = Field(description="input, or tunable parameter, of the unit; an instance gets the value of its node")
 
 
 class OutputPart(WiredOutput):
     """A variable of the unit as a column of a signal."""
 
-    source: str = Field(alias="from", description="output or local variable of the unit")
+    source: Words = Field(alias="from", description="output or local variable of the unit")
 
 
 class FmiConfig(AdapterConfig):
@@ -34,7 +34,10 @@ class FmiConfig(AdapterConfig):
         description="the .fmu file; or the .py file of a PythonFMU3 slave, of which a unit is made"
     )
     nodes: Selector = Field("*", description="the static nodes that have an instance")
-    params: dict[str, Number | int | bool] = Field({}, description="start values of parameters and inputs")
+    checked: bool = Field(
+        True, alias="validate", description="hold the unit's description against the standard; false: take it as it is"
+    )
+    params: dict[Words, Number | int | bool | Words] = Field({}, description="start values of parameters and inputs")
     inputs: list[InputPart] = Field([], description="from columns of signals to inputs")
     outputs: list[OutputPart] = Field(min_length=1, description="from variables to columns of signals")
 

@@ -13,21 +13,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cosim.adapters.live.arrivals import Arrivals
-from cosim.adapters.live.books import LiveTaskAccounts, Made
+from cosim.adapters.live.arrivals import LiveArrivals
+from cosim.adapters.live.books import LiveTaskAccounts, TaskRecord, frame_of_taken
 from cosim.adapters.live.check import REAL_TIME, attended, problems
-from cosim.adapters.live.choice import Choice
+from cosim.adapters.live.choice import NodeChoice
 from cosim.adapters.live.config import LiveConfig, OffloadBlock
 from cosim.adapters.live.policy import policy_of
-from cosim.adapters.live.readings import Readings
-from cosim.adapters.live.shaping import Shaping
+from cosim.adapters.live.readings import LiveReadings
+from cosim.adapters.live.shaping import LiveShaping
 from cosim.adapters.live.tiles import Painted, Tiles
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Node
 from cosim.contract.errors import RunError, SetupError, refuse
 from cosim.contract.frame import Frame
 from cosim.contract.presence import Presence
-from cosim.engine.continuum.arrivals import Task, engine_seed
+from cosim.contract.trust import distrusting
+from cosim.engine.continuum.arrivals import SourceTask, engine_seed
 from cosim.talk.codec import Body
 from cosim.talk.keys import SERVER
 from cosim.testbed.inference.limits import MOST_HELD
@@ -76,13 +77,13 @@ class LiveAdapter:
         self._nodes = {**ours, **elsewhere} if own else elsewhere or every
         self._period = context.period
         self._devices = {k: node.id for k, node in every.items()}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._books = LiveTaskAccounts(scene.workloads)
         self._presence = Presence(scene)
-        self._readings = Readings(scene, self._nodes, self._presence)
+        self._readings = LiveReadings(scene, self._nodes, self._presence)
         seed = engine_seed(context.seed_of(config.model))
-        self._arrivals: list[tuple[int, OffloadBlock, Arrivals]] = [
-            (k, config.offload[load.name], Arrivals(seed, load, k, config.offload[load.name]))
+        self._arrivals: list[tuple[int, OffloadBlock, LiveArrivals]] = [
+            (k, config.offload[load.name], LiveArrivals(seed, load, k, config.offload[load.name]))
             for k, load in enumerate(scene.workloads)
             if load.name in config.offload and (attended(scene) or "arrivals" not in load.specialities())
         ]
@@ -94,10 +95,16 @@ class LiveAdapter:
         self._loads = scene.workloads
         self._clocks = {node.id: node.clock for _, node in scene.computers()}
         self._tiles = Tiles(config, context) if any(block.pictures for block in config.offload.values()) else None
+        left = (context.offered.get(config.model) or {}).get("leave", ())
+        self._always = {  # workloads that no model makes, whether a machine is there or not
+            k for k, block, _ in self._arrivals
+            if scene.workloads[k].name in left and (own or block.path == "management")
+        }  # fmt: skip
+        self._taken: dict[int, bool] = {}  # workload -> whether live nodes get its tasks
         self._work: dict[tuple[int, int], float] = {}  # cycles of the next tasks of a slot and workload
-        self._policy = policy_of(context.told.get(config.model), scene) if self._arrivals else None
-        self._choice = Choice(scene, self._policy)
-        self._shaping = Shaping(scene, elsewhere)
+        self._policy = policy_of(context.offered.get(config.model), scene) if self._arrivals else None
+        self._choice = NodeChoice(scene, self._policy)
+        self._shaping = LiveShaping(scene, elsewhere)
         if not own and not elsewhere:
             if every:
                 log.info("nodes are not real in this run: %s simulated", ", ".join(node.id for node in every.values()))
@@ -105,8 +112,9 @@ class LiveAdapter:
                 log.warning("no node of the scenario has a 'live' block: there is nothing to attach to")
             return
         needed = [node.id for node in self._nodes.values() if node.missing != "model"]
-        if context.pacing != REAL_TIME:
-            log.info("the run is not paced to real time: nobody can attach, all live nodes are simulated")
+        if context.pacing != REAL_TIME or distrusting():
+            why = "its scenario is not trusted" if distrusting() else "the run is not paced to real time"
+            log.info("%s: no machine can attach, all live nodes are simulated", why)
             return
         from cosim.testbed.live.gateway import Gateway  # most runs have no real nodes and need not load sockets
 
@@ -123,7 +131,8 @@ class LiveAdapter:
         gateway = self._gateway
         if gateway is None:
             self._presence.take(inputs.all("mobility"))
-            return (*self._readings.nobody(time), self._books.frame(time), *self._shown(time))
+            none = frame_of_taken(time, ())
+            return (*self._readings.none_attached(time), self._books.frame(time), none, *self._shown(time))
         self._hold(gateway)
         now = wall.monotonic()
         origin = now - time
@@ -145,12 +154,23 @@ class LiveAdapter:
             tasks = self._books.frame(time)
             if self._policy is not None:
                 self._policy.learn(tasks)
+            before, able = self._taken, self._choice.able
+            self._taken = {k: k in self._always or able(gateway.roster, block) for k, block, _ in self._arrivals}
         for number, block, arrivals in self._arrivals:
             for arrival in arrivals.until(time + self._period):
+                # The model goes by the same rule: what holds at the beginning of the step in which a task is due.
+                if not (before.get(number, False) if arrival.at <= time else self._taken[number]):
+                    self._books.skipped += 1
+                    continue
                 work = self._work.get((arrival.device, number), math.nan)
-                told = arrival if math.isnan(work) else replace(arrival, work=work)
-                self._schedule(gateway, number, block, told, origin)
-        return (*frames, tasks, *self._shown(time))
+                reported = arrival if math.isnan(work) else replace(arrival, work=work)
+                self._schedule(gateway, number, block, reported, origin)
+        changed = [
+            (number, arrivals.slots[0], self._taken[number] * block.share)
+            for number, block, arrivals in self._arrivals
+            if self._taken[number] != before.get(number, False)
+        ]
+        return (*frames, tasks, frame_of_taken(time, changed), *self._shown(time))
 
     def _shown(self, time: float) -> Sequence[Frame]:
         return () if self._tiles is None else (self._tiles.frame(time),)
@@ -203,9 +223,10 @@ class LiveAdapter:
                 node = next(node for node in self._nodes.values() if node.id == first)
                 assert node.live is not None
                 raise RunError(
-                    f"no machine took the place of node '{first}' within {waits[first]:g} s; "
+                    f"no machine took the place of node '{first}' within {waits[first]:g} s; 'nodes.{first}.live.wait' "
+                    "allows more; "
                     + (
-                        "its log says why"
+                        "its log gives the reason"
                         if node.runs is not None
                         else f"start one with  cosim attach --key {node.live.key}.key --server {gateway.addresses[-1]}"
                     )
@@ -249,7 +270,7 @@ class LiveAdapter:
 
     # -- tasks -------------------------------------------------------------------------------
 
-    def _schedule(self, gateway: Gateway, number: int, block: OffloadBlock, arrival: Task, origin: float) -> None:
+    def _schedule(self, gateway: Gateway, number: int, block: OffloadBlock, arrival: SourceTask, origin: float) -> None:
         """Have the task made when its time has come."""
 
         tile = None
@@ -257,7 +278,7 @@ class LiveAdapter:
             tile = self._tiles.ahead(arrival.device, block.pictures, block.size)
 
         def act() -> None:
-            if self._policy is None or self._policy.told:
+            if self._policy is None or self._policy.reported:
                 self._make(gateway, number, block, arrival, origin + arrival.at, tile)
             else:  # the scheduler does not know of any host before the model's first step is over
                 gateway.at(wall.monotonic() + _AGAIN, act)
@@ -269,30 +290,30 @@ class LiveAdapter:
         gateway: Gateway,
         number: int,
         block: OffloadBlock,
-        arrival: Task,
+        arrival: SourceTask,
         due: float,
         tile: Future[Painted] | None = None,
     ) -> None:
         """Make a task that is due at `due` (s, monotonic) for a live node; called with the gateway's lock held.
 
-        The task is skipped if no node can take it, or if no member of the fleet has its slot. If its device is
-        there but the scheduler or the network leaves it without a host, the task fails without coverage.
+        The task is skipped if no member of the fleet has its slot. It fails if no node can take it: no model makes it.
+        If its device is there but the scheduler or the network leaves it without a host, it fails without coverage.
         """
         here = self._presence.here[arrival.device]
         self._take(gateway)  # a host is free from when its answer is here, not from the next step on
         target = self._choice.target(gateway.roster, number, self._loads[number], arrival, block)
-        if target.failed and here:
-            self._books.refuse(self._books.make(number, arrival, due), due, "unreached")
-            return
-        best, host, address, _ = target
-        if not best or not here:
+        best, host, address, failed = target
+        if not here:
             self._books.skipped += 1
+            return
+        if failed or not best:
+            self._books.refuse(self._books.make(number, arrival, due), due, "unreached" if failed else "lost")
             return
         made = self._books.make(number, arrival, due, host)
         self._books.behind = max(self._books.behind, wall.monotonic() - due)
         small = max(arrival.sent, arrival.output) <= MAX_PAYLOAD and arrival.work <= 1e15
         clock = self._clocks.get(host or best, 0.0)
-        least = (arrival.work - arrival.onboard) / clock if block.pace == "node" and clock > 0.0 else 0.0
+        least = (arrival.work - arrival.onboard) / clock if block.paced and clock > 0.0 else 0.0
         body = _Body(made, block, self._payload, address, min(least, MOST_HELD), self._tiles, tile)
         if not small or not gateway.offer(best, QueuedTask(made.serial, body, due, block.limit)):
             self._books.refuse(made, due)
@@ -314,8 +335,8 @@ class LiveAdapter:
                 else:
                     self._tiles.forget(result.task)
             self._books.end(result)
-            if result.detail and result.status != "done" and result.status not in self._told:
-                self._told.add(result.status)  # one of each kind is enough
+            if result.detail and result.status != "done" and result.status not in self._reported:
+                self._reported.add(result.status)  # one of each kind is enough
                 log.warning("task %d of the live nodes: %s", result.task, result.detail)
 
 
@@ -325,7 +346,7 @@ class _Body:
     __slots__ = ("_address", "_block", "_least", "_made", "_payload", "_tile", "_tiles")
 
     def __init__(
-        self, made: Made, block: OffloadBlock, payload: bytes, address: str, least: float,
+        self, made: TaskRecord, block: OffloadBlock, payload: bytes, address: str, least: float,
         tiles: Tiles | None, tile: Future[Painted] | None,
     ) -> None:  # fmt: skip
         self._made, self._block, self._payload, self._address = made, block, payload, address
@@ -339,7 +360,8 @@ class _Body:
         return {
             "task": made.serial, "work": "call" if called else block.run,
             "cycles": arrival.onboard if called else arrival.work,
-            "size": block.size, "limit": block.limit, "output": int(arrival.output), "kernel": block.kernel,
+            "size": 1 if block.holds else block.size, "limit": block.limit, "output": int(arrival.output),
+            "kernel": block.kernel,
             "least": self._least, "to": self._address, "bytes": int(arrival.sent) if called else 0,
             "input": data,
         }  # fmt: skip

@@ -11,8 +11,9 @@ import numpy as np
 
 from cosim.contract.entities import Workload
 from cosim.contract.frame import Frame
-from cosim.contract.signals import TASK, TASK_STATUS
-from cosim.engine.continuum.arrivals import Task
+from cosim.contract.signals import OF_WORKLOADS, TAKEN, TASK, TASK_STATUS
+from cosim.contract.unfinished import reported
+from cosim.engine.continuum.arrivals import SourceTask
 from cosim.testbed.live.task_queue import TaskResult
 
 CAUSES: Mapping[str, str] = {
@@ -20,20 +21,29 @@ CAUSES: Mapping[str, str] = {
     "refused": "capacity",  # the agent does not do such work, or too many tasks waited for its node
     "failed": "node-failed",  # the work failed there
     "timeout": "deadline",  # it computed longer than `limit`
-    "lost": "node-failed",  # the machine left with the task
+    "lost": "node-failed",  # the machine left with the task, or before it
     "unreached": "no-coverage",  # its device was there, and reached no host
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class TaskRecord:
     """A task that was made."""
 
     serial: int
     workload: int
-    arrival: Task
+    arrival: SourceTask
     created: float  # s, monotonic, when it was due
     host: str = ""  # the node that its device calls; "": the run gives it to a node itself
+
+
+def frame_of_taken(time: float, rows: Sequence[tuple[int, int, float]]) -> Frame:
+    """Rows of workload, its first device and share, as the signal `taken`."""
+    columns = {
+        column.name: np.array([row[k] for row in rows], column.dtype)
+        for k, column in zip((0, 2), TAKEN.columns, strict=True)
+    }
+    return Frame("taken", time, np.array([row[1] for row in rows], np.int32), columns)
 
 
 class LiveTaskAccounts:
@@ -41,24 +51,25 @@ class LiveTaskAccounts:
 
     def __init__(self, workloads: Sequence[Workload]) -> None:
         self._workloads = workloads
-        self._flying: dict[int, Made] = {}
-        self._ended: list[tuple[Made, TaskResult]] = []
+        self._flying: dict[int, TaskRecord] = {}
+        self._ended: list[tuple[TaskRecord, TaskResult]] = []
         self._created: Counter[int] = Counter()
         self._late: Counter[int] = Counter()
         self._status: dict[int, Counter[str]] = {}
         self._bytes = Counter({"offered": 0, "delivered": 0, "dropped": 0, "output": 0})
+        self._time = 0.0  # s, of the last frame
         self.behind = 0.0  # s, the most by which a task was made after it was due
-        self.skipped = 0  # arrivals while no live node could take a task
+        self.skipped = 0  # arrivals while no live node could take a task, which were left to a model
 
-    def make(self, workload: int, arrival: Task, due: float, host: str = "") -> Made:
+    def make(self, workload: int, arrival: SourceTask, due: float, host: str = "") -> TaskRecord:
         """A task is made that is due at `due` (s, monotonic); its device calls `host`, if that is given."""
-        made = Made(sum(self._created.values()), workload, arrival, due, host)
+        made = TaskRecord(sum(self._created.values()), workload, arrival, due, host)
         self._flying[made.serial] = made
         self._created[workload] += 1
         self._bytes["offered"] += int(arrival.sent)
         return made
 
-    def refuse(self, made: Made, now: float, why: Literal["refused", "unreached"] = "refused") -> None:
+    def refuse(self, made: TaskRecord, now: float, why: Literal["refused", "unreached", "lost"] = "refused") -> None:
         """End a task that no node takes."""
         self.end(TaskResult(made.serial, -1, why, made.created, None, None, None, None, now, 0, ""))
 
@@ -95,7 +106,7 @@ class LiveTaskAccounts:
         took (`behind`). Their times are counted from when they were due, their durations from when they were made.
         """
         rows, self._ended = self._ended, []
-
+        self._time = time
         table: dict[str, list[Any]] = {column.name: [] for column in TASK.columns}
         for made, result in rows:
             deadline = self._workloads[made.workload].deadline
@@ -104,7 +115,7 @@ class LiveTaskAccounts:
             def when(value: float | None, at: float = made.arrival.at, begun: float = result.created) -> float:
                 return float("nan") if value is None else at + (value - begun)
 
-            row = {
+            row = dict.fromkeys(OF_WORKLOADS, 0.0) | {
                 "task": made.serial,
                 "workload": made.workload,
                 "host": result.slot,
@@ -127,13 +138,15 @@ class LiveTaskAccounts:
 
     def summary(self) -> dict[str, Any]:
         """The ledgers; they close at any time."""
-        flying = Counter(made.workload for made in self._flying.values())
+        ages: dict[int, list[float]] = {}
+        for made in self._flying.values():
+            ages.setdefault(made.workload, []).append(max(0.0, self._time - made.arrival.at))
         moving = sum(int(made.arrival.sent) for made in self._flying.values())
         numbers = sorted(self._created)
         back = self._bytes["output"]
         return {
-            "tasks": self._tasks(range(len(self._workloads)), len(self._flying)),
-            "workloads": {self._workloads[k].name: self._tasks([k], flying[k]) for k in numbers},
+            "tasks": self._tasks(range(len(self._workloads)), [age for some in ages.values() for age in some]),
+            "workloads": {self._workloads[k].name: self._tasks([k], ages.get(k, [])) for k in numbers},
             "bytes": {
                 "input": {**{k: self._bytes[k] for k in ("offered", "delivered", "dropped")}, "in_transit": moving},
                 "output": {"offered": back, "delivered": back, "dropped": 0, "in_transit": 0},
@@ -141,7 +154,7 @@ class LiveTaskAccounts:
             "skipped": self.skipped,
         }
 
-    def _tasks(self, workloads: Sequence[int], in_flight: int) -> dict[str, Any]:
+    def _tasks(self, workloads: Sequence[int], ages: Sequence[float]) -> dict[str, Any]:
         ends: Counter[str] = Counter()
         for k in workloads:
             ends.update(self._status.get(k, {}))
@@ -151,5 +164,6 @@ class LiveTaskAccounts:
             "completed": completed,
             "late": sum(self._late[k] for k in workloads),
             "failed": dict(ends),
-            "in_flight": in_flight,
+            "in_flight": len(ages),
+            "ages": reported(np.array(ages)),
         }

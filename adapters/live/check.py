@@ -31,34 +31,40 @@ def problems(config: LiveConfig, context: Context) -> list[Problem]:
     ]
 
 
+def listens(config: LiveConfig, context: Context) -> dict[str, set[tuple[str, int]]]:
+    """The address and port that agents come to, by key."""
+    host, _, port = (context.service("outside") or config.listen).removeprefix("tcp://").rpartition(":")
+    return {"listen": {(host, int(port))}} if port.isdecimal() and int(port) else {}
+
+
 def _unchosen(config: LiveConfig, context: Context) -> Iterator[Problem]:
     """Schedulers and hosts that real tasks cannot have."""
-    told, scene = context.told.get(config.model), context.scene
-    if "model" in config.model_fields_set and told is None:
-        known = ", ".join(name for name, keys in context.told.items() if "leave" in keys) or "none"
+    given, scene = context.offered.get(config.model), context.scene
+    if "model" in config.model_fields_set and given is None:
+        known = ", ".join(name for name, keys in context.offered.items() if "leave" in keys) or "none"
         text = f"there is no adapter '{config.model}' whose tasks these could be"
         yield Problem(text, f"adapters.{context.name}.model", hint=f"there is {known}")
-    left = [name for name in told["leave"] if name not in config.offload] if told else []
+    left = [name for name in given["leave"] if name not in config.offload] if given else []
     if left:
         text = f"leaves '{left[0]}' to real nodes, and adapters.{context.name}.offload does not have it run there"
-        hint = "add it there, or take it out here: with real nodes nobody makes its tasks"
+        hint = "add it there, or take it out here: the model makes its tasks with real nodes too"
         yield Problem(text, f"adapters.{config.model}.leave", hint=hint, fatal=False)
-    loads = [load for load in scene.workloads if load.name in config.offload and told and load.name in told["leave"]]
-    if not told or not scene.real or not loads:
+    loads = [load for load in scene.workloads if load.name in config.offload and given and load.name in given["leave"]]
+    if not given or not scene.real or not loads:
         return
     at = f"adapters.{config.model}.scheduler"
     try:
-        takes = scheduler(told["scheduler"]).decisions
+        takes = scheduler(given["scheduler"]).decisions
     except SchedulerError:
         return  # the model reports it
     if "task" not in takes:
-        text = f"'{told['scheduler']}' decides per interval, by loads, powers and moves of tasks that nobody measures"
+        text = f"'{given['scheduler']}' decides per interval, by loads, powers and moves of tasks that are not measured"
         yield Problem(text, at, hint="real tasks need a scheduler that decides per task, see `cosim schedulers`")
     computers = dict(scene.computers())
     sources = {slot for load in loads for part in load.sources for slot in range(part.first, part.first + part.count)}
     made = [computers[slot] for slot in sorted(sources) if slot in computers]
     unable = [node.id for node in made if node.runs is None or node.runs.image != "vedgenode"]
-    if told["scheduler"] == "local" and unable:
+    if given["scheduler"] == "local" and unable:
         hint = "let them run vedgenode, or name another scheduler"
         yield Problem(f"'local' has {', '.join(unable[:5])} compute, which runs no inference service", at, hint=hint)
     absent = [
@@ -91,14 +97,14 @@ def _unseen(config: LiveConfig, context: Context) -> Iterator[Problem]:
         at, load = f"adapters.{context.name}.offload.{key}", loads.get(key)
         if not block.pictures or load is None:
             continue
-        told = context.told.get(block.pictures)
-        if not told or "pictures" not in told or not told.get("weeds"):
+        given = context.offered.get(block.pictures)
+        if not given or "pictures" not in given or not given.get("weeds"):
             hint = "name the adapter whose block has 'weeds' and 'cameras', as vehicle"
             yield Problem(f"'{block.pictures}' takes no pictures of a field", f"{at}.pictures", hint=hint)
             continue
         nodes = [scene.nodes[part.first + k] if part.first + k < len(scene.nodes) else None
                  for part in load.sources for k in range(part.count)]  # fmt: skip
-        blind = [node.id for node in nodes if node is not None and node.id not in told["pictures"]]
+        blind = [node.id for node in nodes if node is not None and node.id not in given["pictures"]]
         if blind or None in nodes:
             names = ", ".join(blind[:5]) or "members of fleets"
             yield Problem(f"{names}: no camera of '{block.pictures}'", f"{at}.pictures", hint="see its 'cameras'")

@@ -13,15 +13,15 @@ from cosim.adapters.live.config import OffloadBlock
 from cosim.adapters.live.policy import LOCAL, HostPolicy
 from cosim.contract.entities import Scene, Workload
 from cosim.contract.frame import Frame
-from cosim.engine.continuum.arrivals import Task
+from cosim.engine.continuum.arrivals import SourceTask
 from cosim.testbed.launch.programs import programs
-from cosim.testbed.live.lease import Standing
+from cosim.testbed.live.lease import SlotStanding
 from cosim.testbed.live.roster import Roster
 
 PORT = 8500  # of the inference service on nodes that run `vedgenode`
 
 
-class Target(NamedTuple):
+class TaskTarget(NamedTuple):
     """Where a task goes."""
 
     node: str  # whose machine gets it: the host, or the device that sends it on; "": none
@@ -30,7 +30,7 @@ class Target(NamedTuple):
     failed: bool = False  # its device is there, and the scheduler or the network has no host for it
 
 
-class Choice:
+class NodeChoice:
     """Finds the node that a task goes to, and for one that crosses the emulated network who sends it.
 
     A real device calls the service of a node that computes, over an interface that both have or across a base station;
@@ -57,18 +57,18 @@ class Choice:
             if device in self._names and cell in self._names
         }
 
-    def target(self, roster: Roster, number: int, load: Workload, task: Task, block: OffloadBlock) -> Target:
+    def target(self, roster: Roster, number: int, load: Workload, task: SourceTask, block: OffloadBlock) -> TaskTarget:
         """Where `task` of workload `number` goes now."""
         crosses = block.path == "network"
         device = self._names.get(task.device, "")
         standing = {s.slot.node: s for s in roster.standings}
         if self._policy is None or not self._policy.knows(task.device):
             if not crosses:
-                return Target(self.direct(roster, block))
+                return TaskTarget(self.direct(roster, block))
             host, address = self.called(roster, device)
-            return Target(device if host else "", host, address, failed=bool(device) and not host)
+            return TaskTarget(device if host else "", host, address, failed=bool(device) and not host)
         if crosses and not (device in standing and _does(standing[device], "call")):
-            return Target("", failed=bool(device))
+            return TaskTarget("", failed=bool(device))
         able = {
             self._slots[name]
             for name, s in standing.items()
@@ -77,21 +77,27 @@ class Choice:
             and (not crosses or self._address(device, name))
         }
         if not able and not crosses:
-            return Target("")
+            return TaskTarget("")
         tasks = {self._slots[name]: roster.outstanding(name) + self._called[name] for name in standing}
         answer = self._policy.ask(number, load, task, tasks, able.__contains__)
         if answer == LOCAL:
             here = device in standing and _does(standing[device], block.run)
-            return Target(device if here else "", failed=not here)
+            return TaskTarget(device if here else "", failed=not here)
         if answer < 0:
-            return Target("", failed=True)
+            return TaskTarget("", failed=True)
         host = self._names[answer]
-        return Target(device, host, f"{self._address(device, host)}:{PORT}") if crosses else Target(host)
+        return TaskTarget(device, host, f"{self._address(device, host)}:{PORT}") if crosses else TaskTarget(host)
+
+    def able(self, roster: Roster, block: OffloadBlock) -> bool:
+        """Whether a machine is attached that does such tasks."""
+        return any(self._hosts(roster, block.run)) and (block.path == "management" or bool(self._programs))
+
+    def _hosts(self, roster: Roster, run: str) -> list[SlotStanding]:
+        return [s for s in roster.standings if s.slot.node not in self._devices and _does(s, run)]
 
     def direct(self, roster: Roster, block: OffloadBlock) -> str:
         """The node that gets a task from the run; "" when there is none."""
-        able = [s for s in roster.standings if s.slot.node not in self._devices and _does(s, block.run)]
-        return self._least(roster, able)
+        return self._least(roster, self._hosts(roster, block.run))
 
     def called(self, roster: Roster, device: str) -> tuple[str, str]:
         """The host that `device` is to call, and the address of its service; "" twice when there is none.
@@ -102,13 +108,7 @@ class Choice:
         mine = next((s for s in roster.standings if s.slot.node == device), None)
         if mine is None or not _does(mine, "call"):
             return "", ""
-        able = [
-            standing
-            for standing in roster.standings
-            if standing.slot.node not in self._devices
-            and _does(standing, "forward")
-            and self._address(device, standing.slot.node)
-        ]
+        able = [s for s in self._hosts(roster, "forward") if self._address(device, s.slot.node)]
         near = self._serving.get(device, "")
         host = near if any(standing.slot.node == near for standing in able) else self._least(roster, able)
         if not host:
@@ -132,8 +132,8 @@ class Choice:
             return ""
         return self._programs[device].reached(self._programs[host])
 
-    def _least(self, roster: Roster, able: list[Standing]) -> str:
-        def load(standing: Standing) -> float:
+    def _least(self, roster: Roster, able: list[SlotStanding]) -> str:
+        def load(standing: SlotStanding) -> float:
             name = standing.slot.node
             assert standing.lease is not None
             cores: int = standing.lease.facts["cores"]
@@ -142,6 +142,6 @@ class Choice:
         return min(able, key=load).slot.node if able else ""
 
 
-def _does(standing: Standing, work: str) -> bool:
+def _does(standing: SlotStanding, work: str) -> bool:
     lease = standing.lease
     return lease is not None and standing.slot.tasks and work in lease.facts["works"] and bool(lease.facts["window"])

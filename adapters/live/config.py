@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cosim.contract.adapter import AdapterConfig
 from cosim.contract.block import OnlyWith
-from cosim.contract.trust import Trusted
+from cosim.contract.trust import Trusted, Words
 from cosim.contract.units import Fraction, Period
 
 
@@ -21,7 +21,7 @@ class OffloadBlock(BaseModel):
         "busy",
         description="busy: processor time for its cycles; matrix, image: a kernel; forward: the agent's own service",
     )
-    kernel: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{0,40}$")] = Field(
+    kernel: Annotated[Words, Field(pattern=r"^[A-Za-z0-9_.-]{0,40}$")] = Field(
         "", description="forward: the service's kernel, as resnet18; of nodes that run `vedgenode` it must be named"
     )
     path: Literal["management", "network"] = Field(
@@ -30,9 +30,9 @@ class OffloadBlock(BaseModel):
         "the emulated network",
     )
     size: Annotated[int, Field(ge=1, le=4096, strict=True), OnlyWith("run", "matrix", "image", "forward")] = Field(
-        256, description="of a matrix in rows, of a picture in pixels"
+        256, description="of a matrix in rows, of a picture in pixels; of `hold` in Mcycles, by default the task's work"
     )
-    pictures: str = Field(
+    pictures: Words = Field(
         "",
         description="adapter whose cameras' pictures are sent, a tile of `size` pixels each time; needs kernel: weeds",
     )
@@ -42,6 +42,16 @@ class OffloadBlock(BaseModel):
         "task's cycles, so that hosts are as busy as in the model; machine: as long as the computation takes",
     )
     limit: Period = Field(30.0, description="a task that computes longer is ended and has failed")
+
+    @property
+    def holds(self) -> bool:
+        """Whether a worker is kept for the work of the task, without a computation."""
+        return self.kernel == "hold" and "size" not in self.model_fields_set
+
+    @property
+    def paced(self) -> bool:
+        """Whether the service keeps a worker at least as long as a core of the node takes."""
+        return self.pace == "node" or self.holds
 
     @model_validator(mode="after")
     def _sound(self) -> OffloadBlock:
@@ -62,9 +72,11 @@ class LiveConfig(AdapterConfig):
     listen: Annotated[str, Field(pattern=r"^tcp://.+:(\d{1,5}|\*)$"), Trusted("listens on a network")] = Field(
         "tcp://127.0.0.1:*", description="address for the agents; port * lets the system choose"
     )
-    keys: str = Field("keys", min_length=1, description="folder with server.key and a NAME.pub per agent")
-    offload: dict[str, OffloadBlock] = Field({}, description="workloads whose tasks are sent to live nodes, by name")
-    model: str = Field(
+    keys: Annotated[str, Trusted("proves keys")] = Field(
+        "keys", min_length=1, description="folder with server.key and a NAME.pub per agent"
+    )
+    offload: dict[Words, OffloadBlock] = Field({}, description="workloads whose tasks are sent to live nodes, by name")
+    model: Words = Field(
         "continuum", min_length=1, description="adapter whose tasks these are in a run without real nodes"
     )
     queue: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(

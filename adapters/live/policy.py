@@ -14,8 +14,8 @@ from cosim.contract.entities import Scene, Workload
 from cosim.contract.frame import Frame
 from cosim.contract.records import Records
 from cosim.contract.signals import TASK_STATUS
-from cosim.engine.continuum.arrivals import Task
-from cosim.schedulers import scheduler
+from cosim.engine.continuum.arrivals import SourceTask
+from cosim.schedulers import SchedulerError, scheduler
 
 NONE, LOCAL = -1, -2  # answers of a scheduler besides a host
 _TIERS = {"device": 0, "edge": 1, "cloud": 2}  # as in `cosim.engine.continuum.layout`
@@ -73,11 +73,13 @@ class HostPolicy:
         found = scheduler(name)
         self._placed = PlacedByFiles() if found.files else None
         self._chosen = found.for_continuum() if self._placed is None else self._placed
+        if getattr(self._chosen, "whole", False):
+            raise SchedulerError(f"policy '{name}' decides per interval; real tasks need one that decides per task")
         self._threshold = threshold
         self._nodes = dict(scene.computers())
         self._rows: dict[int, _Row] = {}
         self._turn = 0
-        self.told = False  # whether the model has sent anything yet; it does after its first step
+        self.reported = False  # whether the model has sent anything yet; it does after its first step
         if isinstance(self._chosen, int):  # so that nothing waits for machine code while time passes
             self._answer(Request(0.0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0.0, 0, 0.0), np.empty(0), self._hosts([]))
 
@@ -86,7 +88,7 @@ class HostPolicy:
         if self._placed is not None:
             self._placed.heard(placement)
         rows: dict[int, _Row] = {}
-        self.told = self.told or bool(frames)
+        self.reported = self.reported or bool(frames)
         for frame in frames:
             starts = np.flatnonzero(np.diff(frame.slot, prepend=-1)).tolist()  # none while no device is there
             for begin, end in pairwise([*starts, len(frame.slot)]):
@@ -103,7 +105,7 @@ class HostPolicy:
         return row is not None and (row.serving >= 0 or bool(np.isfinite(row.transfer).any()))
 
     def ask(
-        self, number: int, load: Workload, task: Task, tasks: Mapping[int, int], able: Callable[[int], bool]
+        self, number: int, load: Workload, task: SourceTask, tasks: Mapping[int, int], able: Callable[[int], bool]
     ) -> int:
         """The slot of the host for `task` of workload `number`, LOCAL, or NONE.
 
@@ -115,10 +117,11 @@ class HostPolicy:
         hosts["up"] = row.up & [able(slot) for slot in row.hosts.tolist()]
         stage = next((k for k, one in enumerate(load.graph) if not one.pinned), -1)
         request = self._request(
-            task.at, task.device, row.serving, number, float(task.sent), float(task.output),
-            float(task.work - task.onboard), float(load.deadline), float(own.cores * own.clock),
-            tasks.get(task.device, 0), task.choice, self._turn, float(self._threshold), stage,
-            0.0, float(load.memory), float(load.storage),
+            time=task.at, device=task.device, serving=row.serving, workload=number, input=float(task.sent),
+            output=float(task.output), work=float(task.work - task.onboard), deadline=float(load.deadline),
+            own_speed=float(own.cores * own.clock), own_tasks=tasks.get(task.device, 0), chance=task.choice,
+            turn=self._turn, threshold=float(self._threshold), stage=stage, operations=0.0,
+            memory=float(load.memory), storage=float(load.storage),
         )  # fmt: skip
         self._turn += 1
         answer = self._answer(request, row.transfer.copy(), hosts)
@@ -155,8 +158,8 @@ class HostPolicy:
         return int(found)
 
 
-def policy_of(told: Mapping[str, Any] | None, scene: Scene) -> HostPolicy | None:
+def policy_of(offered: Mapping[str, Any] | None, scene: Scene) -> HostPolicy | None:
     """The scheduler of the adapter `live.model`; None if there is no such adapter, or none left it tasks."""
-    if not told or not told["leave"] or not scene.real:
+    if not offered or not offered["leave"] or not scene.real:
         return None
-    return HostPolicy(told["scheduler"], told["threshold"], scene)
+    return HostPolicy(offered["scheduler"], offered["threshold"], scene)

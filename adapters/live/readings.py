@@ -11,13 +11,14 @@ from cosim.contract.entities import Node, Scene
 from cosim.contract.frame import Frame
 from cosim.contract.geo import LocalFrame
 from cosim.contract.presence import Presence
-from cosim.contract.signals import MOBILITY, NODE_METERS, RESOURCES
-from cosim.testbed.live.lease import Standing
+from cosim.contract.signals import MOBILITY, NODE_METERS, RESOURCES, STARVED
+from cosim.testbed.live.lease import SlotStanding
 
 _NAN = float("nan")
+_SHOWN = 100  # starved seconds in a summary
 _ABSENT: Mapping[str, Any] = {
     "present": False, "cpu": _NAN, "memory": _NAN, "temperature": _NAN, "power": _NAN,
-    "meter": NODE_METERS.index("none"), "round_trip": _NAN, "clock_offset": _NAN,
+    "meter": NODE_METERS.index("none"), **dict.fromkeys(STARVED, _NAN), "round_trip": _NAN, "clock_offset": _NAN,
 }  # fmt: skip
 
 
@@ -34,7 +35,7 @@ class _Counter:
         return self.total
 
 
-class Readings:
+class LiveReadings:
     """Frames of `resources` (one row per live node that is there) and `mobility` (those that report positions).
 
     A vehicle's position comes from its autopilot, that of a fleet's member from the fleet's owner; a position that
@@ -52,14 +53,17 @@ class Readings:
         self._sent = {name: _Counter() for name in self._names}
         self._last: dict[int, tuple[float, float, float, float, float, float]] = {}  # s, m, m, m, m/s, deg
         self._account = {name: {"present": 0, "reports": 0, "steps": 0} for name in self._names}
+        self._starved: dict[str, dict[str, list[float]]] = {
+            name: {} for name in self._names
+        }  # s, by what was waited for
         self._seen: dict[str, float] = {}
 
-    def nobody(self, time: float) -> tuple[Frame, Frame]:
+    def none_attached(self, time: float) -> tuple[Frame, Frame]:
         """Frames of a run that no machine can attach to: nothing is measured."""
         columns = {column.name: np.zeros(0, column.dtype) for column in RESOURCES.columns}
         return Frame("resources", time, np.zeros(0, np.int32), columns), self._mobility(time, {})
 
-    def frames(self, time: float, standings: Sequence[Standing]) -> tuple[Frame, Frame]:
+    def frames(self, time: float, standings: Sequence[SlotStanding]) -> tuple[Frame, Frame]:
         """What holds at `time` (s). `standings` are in the order of the live nodes."""
         rows, places = [], dict[int, tuple[float, ...]]()
         for slot, standing in zip(self._slots.tolist(), standings, strict=True):
@@ -71,7 +75,7 @@ class Readings:
             if lease is not None:
                 row |= {"present": True, "round_trip": lease.clock.round_trip, "clock_offset": lease.wall.offset}
             if report is not None:
-                for key in ("cpu", "memory", "temperature", "power"):
+                for key in ("cpu", "memory", "temperature", "power", *STARVED):
                     row[key] = _NAN if report[key] is None else report[key]
                 row["meter"] = NODE_METERS.index(report["meter"])
                 if report["position"] is not None and self._frame is not None and slot not in self._driven:
@@ -79,16 +83,23 @@ class Readings:
                 if self._seen.get(name) != standing.reported:
                     self._seen[name] = standing.reported
                     account["reports"] += 1
+                    for key, most in STARVED.items():
+                        if row[key] > most:
+                            self._starved[name].setdefault(key, []).append(round(time, 3))
             row["received"] = self._received[name].take(report["received"] if report else None)
             row["sent"] = self._sent[name].take(report["sent"] if report else None)
             rows.append(row)
         return self._resources(time, rows), self._mobility(time, places)
 
     def account(self, name: str) -> dict[str, Any]:
-        """Of node `name`: the share of the steps at which its machine was there, and its reports."""
+        """Of node `name`: the share of the steps at which its machine was there, its reports, those starved."""
         account = self._account[name]
         steps = max(1, account["steps"])
-        return {"present": account["present"] / steps, "reports": account["reports"]}
+        starved = {
+            key.removesuffix("_wait"): {"reports": len(times), "at": times[:_SHOWN]}
+            for key, times in self._starved[name].items()
+        }
+        return {"present": account["present"] / steps, "reports": account["reports"], "starved": starved}
 
     def _moved(self, slot: int, at: float, place: Sequence[float]) -> tuple[float, ...]:
         """x, y, z (m), speed (m/s) and heading (deg); the last two by the way since the report before."""

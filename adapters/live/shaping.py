@@ -16,11 +16,12 @@ from typing import Any
 
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Node, Scene
+from cosim.contract.link import DOWN, LinkState
+from cosim.contract.medium import MEDIA, WIRE, of_node
 from cosim.testbed.emulation.message import Links
-from cosim.testbed.emulation.state import DOWN, LinkState
-from cosim.testbed.launch.programs import CELL, WIRE, Interface, media
-from cosim.testbed.launch.states import WIFI, States
-from cosim.testbed.live.lease import Standing
+from cosim.testbed.launch.programs import NodeInterface, wired_slots
+from cosim.testbed.launch.states import States
+from cosim.testbed.live.lease import SlotStanding
 from cosim.testbed.live.protocol import MAX_SHAPED
 from cosim.testbed.live.shaping import PATIENCE, Impairment
 
@@ -33,7 +34,7 @@ _FREE = LinkState(math.inf, 0.0, 0.0, 0.0)
 class _End:
     node: str
     slot: int
-    interfaces: tuple[Interface, ...]
+    interfaces: tuple[NodeInterface, ...]
 
 
 @dataclass(slots=True)
@@ -42,38 +43,34 @@ class _Account:
     held: int = 0  # of these, with all links as they should
     ability: str = "none"  # of the last machine
     last: float = -1.0  # when the last report came, monotonic
-    told: set[str] = field(default_factory=set)
+    noted: set[str] = field(default_factory=set)
     unshaped: str = ""
 
 
-class Shaping:
+class LiveShaping:
     """The links between the machines of `nodes` (slot -> node) that have an address, as those see them that may be
     shaped."""
 
     def __init__(self, scene: Scene, nodes: Mapping[int, Node]) -> None:
-        wired = {
-            slot
-            for link in scene.links
-            for part in (*link.a, *link.b)
-            for slot in range(part.first, part.first + part.count)
-        }
+        wired, media = wired_slots(scene), (*MEDIA, *scene.media)
         self._forwards = {
             node.id
             for slot, node in scene.computers()
             if node.cell is not None or (slot in wired and node.tier != "device")
         }
         ends = [
-            _End(node.id, slot, tuple(Interface(name, "", "") for name in media(node, slot in wired)))
+            _End(node.id, slot, tuple(NodeInterface(m, "") for m in of_node(media, node, slot in wired)))
             for slot, node in scene.computers()
             if slot in nodes or node.id in self._forwards
         ]
-        self._media = {end.node: {interface.name for interface in end.interfaces} for end in ends}
+        self._media = {end.node: {interface.medium for interface in end.interfaces} for end in ends}
+        self._direct = {medium.interface for medium in media if medium.signal and not medium.served}
         self._states = States(scene, ends, 0.0)
         live = {node.id: node.live for node in nodes.values() if node.live is not None}
         self._addresses = {name: block.address for name, block in live.items() if block.address}
         self._accounts = {name: _Account() for name, block in live.items() if block.shaping}
         self._heard = {WIRE}  # media that something is known of
-        self._told: dict[tuple[str, str], Impairment] = {}
+        self._reported: dict[tuple[str, str], Impairment] = {}
         for name in list(self._accounts):
             if not self._media[name]:
                 log.warning(
@@ -88,12 +85,11 @@ class Shaping:
         if not self._accounts:
             return {}
         self._states.happen(inputs.events)
-        peers, cells = inputs.all("peer_link"), inputs.all("link")
         before = len(self._heard)
-        self._heard |= ({WIFI} if peers else set()) | ({CELL} if cells else set())
-        if not self._states.changed(peers, cells, inputs.all("mobility")) and before == len(self._heard) and self._told:
+        self._heard |= {medium for has in self._media.values() for medium in has if inputs.all(medium.signal)}
+        if not self._states.changed(inputs.frames) and before == len(self._heard) and self._reported:
             return {}
-        near = _near(self._states.told)
+        near = _near(self._states.reported)
         found: dict[str, list[Impairment]] = {}
         for name in self._accounts:
             ways = self._ways(name, near)
@@ -101,12 +97,12 @@ class Shaping:
                 if other == name or not self._known(name) or not self._known(other):
                     continue
                 link = _link(address, ways.get(other, DOWN))
-                if self._told.get((name, other)) != link:
-                    self._told[name, other] = link
+                if self._reported.get((name, other)) != link:
+                    self._reported[name, other] = link
                     found.setdefault(name, []).append(link)
         return found
 
-    def look(self, standings: Sequence[Standing], now: float) -> None:
+    def look(self, standings: Sequence[SlotStanding], now: float) -> None:
         """Take note of what machines report; `now` is the monotonic clock. Warns, of each thing once."""
         for standing in standings:
             account = self._accounts.get(standing.slot.node)
@@ -124,11 +120,11 @@ class Shaping:
             if not standing.shapes:
                 said = "its agent runs without --allow-shaping"
             account.unshaped = said or account.unshaped
-            if said and said not in account.told and len(account.told) < 10:
-                account.told.add(said)
+            if said and said not in account.noted and len(account.noted) < 10:
+                account.noted.add(said)
                 log.warning("links of the machine of '%s' are not as the models say: %s", standing.slot.node, said)
 
-    def account(self, standing: Standing) -> dict[str, Any]:
+    def account(self, standing: SlotStanding) -> dict[str, Any]:
         """For the summary; nothing of a node that is not to be shaped."""
         account = self._accounts.get(standing.slot.node)
         if account is None:
@@ -163,7 +159,7 @@ class Shaping:
                 if ends or node not in self._forwards:
                     continue
             for far, interface, state in near.get(node, ()):
-                direct = interface == WIFI  # which no node forwards
+                direct = interface in self._direct  # which no node forwards
                 if direct and count:
                     continue
                 pushed += 1

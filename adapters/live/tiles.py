@@ -44,10 +44,10 @@ class Tiles:
         self._pixels: dict[int, list[int]] = {}  # of the camera of the device in a slot
         slots = {node.id: slot for slot, node in enumerate(context.scene.nodes)}
         for name in {block.pictures for block in config.offload.values() if block.pictures}:
-            told = context.told[name]
-            field = read_weeds(context.path(str(told["weeds"])), frame)
+            given = context.offered[name]
+            field = read_weeds(context.path(str(given["weeds"])), frame)
             self._plants[name] = Plants.of(field, growth(context.seed_of(name)))
-            self._pixels |= {slots[node]: list(pixels) for node, pixels in told["pictures"].items()}
+            self._pixels |= {slots[node]: list(pixels) for node, pixels in given["pictures"].items()}
         self._pictures: dict[int, Shot] = {}
         self._next: dict[int, int] = {}
         self._shown: dict[int, tuple[Shot, str]] = {}  # task -> what it is about, and whose field that is

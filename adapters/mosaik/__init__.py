@@ -5,26 +5,7 @@ itself. Its entities belong to nodes of the scenario; columns of frames become t
 inputs, and its outputs become columns again.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, cast
-
-from pydantic import BaseModel
-
-from cosim.contract.adapter import AdapterKind, Ports
-from cosim.contract.signals import Signal
-
-if TYPE_CHECKING:
-    from cosim.adapters.mosaik.config import MosaikConfig
-
-
-def _ports(config: BaseModel) -> Ports:
-    return cast("MosaikConfig", config).ports()
-
-
-def _signals(config: BaseModel) -> tuple[Signal, ...]:
-    return cast("MosaikConfig", config).signals()
-
+from cosim.contract.adapter import AdapterKind
 
 ADAPTER = AdapterKind(
     name="mosaik",
@@ -32,8 +13,9 @@ ADAPTER = AdapterKind(
     config="cosim.adapters.mosaik.config:MosaikConfig",
     factory="cosim.adapters.mosaik.adapter:MosaikAdapter",
     check="cosim.adapters.mosaik.check:problems",
-    ports=_ports,
-    signals=_signals,
+    outside="its simulator has a thread or a process of its own",
+    ports=lambda config: config.ports(),
+    signals=lambda config: config.signals(),
     example="""\
 mosaik:
   simulator: {python: "cosim.adapters.mosaik.example:Rooms"}

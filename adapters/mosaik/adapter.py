@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from cosim.adapters.mosaik.backend import Backend, SimulatorFaultError
+from cosim.adapters.mosaik.backend import MosaikBackend, SimulatorFaultError
 from cosim.adapters.mosaik.check import problems as found_by_check
 from cosim.adapters.mosaik.clock import Clock, transient, triggers
 from cosim.adapters.mosaik.config import MosaikConfig
-from cosim.adapters.mosaik.wiring import FREE, NOWHERE, Board, Entity, Feed, Inputs, SlotNames, Tap
+from cosim.adapters.mosaik.wiring import FREE, NOWHERE, Board, Entity, InputFeed, Inputs, OutputTap, SlotNames
 from cosim.contract.adapter import Context, Summary
 from cosim.contract.adapter import Inputs as BusInputs
 from cosim.contract.errors import AdapterError, refuse
@@ -28,9 +28,9 @@ class MosaikAdapter:
 
     def __init__(self, config: MosaikConfig) -> None:
         self.config = config
-        self.backend: Backend | None = None
+        self.backend: MosaikBackend | None = None
         self.entities: list[Entity] = []
-        self.feeds: list[Feed] = []
+        self.feeds: list[InputFeed] = []
         self.boards: list[Board] = []
         self.requests: dict[str, list[str]] = {}  # entity -> attributes, each once
         self.values: dict[tuple[str, str], float] = {}  # latest value of (entity, attribute)
@@ -42,7 +42,7 @@ class MosaikAdapter:
         self.roster = SlotNames(context.scene)
         config, folder = self.config, context.root
         resolution = config.resolution or context.period
-        self.backend = Backend(context.name, config.simulator, config.timeout, folder, context.scratch)
+        self.backend = MosaikBackend(context.name, config.simulator, config.timeout, folder, context.scratch)
         try:
             meta = self.backend.open(resolution, _rooted(config.params, folder))
             self.meta: Mapping[str, Any] = {"type": "time-based", **meta}
@@ -216,7 +216,7 @@ class MosaikAdapter:
                 else Column(part.column, "", "", "")
             )
             targets = {slot: eids for slot, eids in targets.items() if eids}
-            self.feeds.append(Feed(part.signal, column, attr, targets, self.roster))
+            self.feeds.append(InputFeed(part.signal, column, attr, targets, self.roster))
         for signal in self.config.ports().writes:
             parts = [(number, output) for number, output in enumerate(self.config.outputs) if output.signal == signal]
             homes: list[tuple[str, str, dict[str, list[int]]]] = []
@@ -237,7 +237,7 @@ class MosaikAdapter:
             board = Board(own.get(signal) or CATALOGUE[signal], slots)
             for column_name, attr, found in homes:
                 places = {eid: np.searchsorted(slots, where) for eid, where in found.items()}
-                board.taps.append(Tap(column_name, attr, places))
+                board.taps.append(OutputTap(column_name, attr, places))
             self.boards.append(board)
         self._refuse(problems)
 

@@ -75,7 +75,7 @@ class Callbacks(MosaikProxy):
         raise NotImplementedError(f"asynchronous set_data({data}) is not supported: name an output instead")
 
 
-class Backend:
+class MosaikBackend:
     """One simulator. `name` is the adapter's; relative paths start at `root`; output goes to `scratch`."""
 
     def __init__(self, name: str, where: SimulatorPart, timeout: float, root: str, scratch: str) -> None:

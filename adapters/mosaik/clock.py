@@ -9,33 +9,22 @@ from typing import Any
 
 def triggers(meta: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     """model -> input attributes whose values make a step, as mosaik defines it for each type."""
-    found = {}
-    for name, model in meta["models"].items():
-        attrs = frozenset(model.get("attrs", ()))
-        if meta["type"] == "time-based":
-            found[name] = frozenset[str]()
-        elif "trigger" in model:
-            found[name] = frozenset(model["trigger"])
-        elif "non-trigger" in model:
-            found[name] = attrs - frozenset(model["non-trigger"])
-        else:
-            found[name] = attrs if meta["type"] == "event-based" else frozenset()
-    return found
+    return _attributes(meta, "trigger", "non-trigger")
 
 
 def transient(meta: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     """model -> output attributes whose values hold at their own step only."""
+    return _attributes(meta, "non-persistent", "persistent")
+
+
+def _attributes(meta: Mapping[str, Any], named: str, others: str) -> dict[str, frozenset[str]]:
+    """Those that each model names, all but those that it names as `others`, or what its type has by itself."""
     found = {}
     for name, model in meta["models"].items():
-        attrs = frozenset(model.get("attrs", ()))
+        attrs = frozenset(model.get("attrs", ())) if meta["type"] == "event-based" or others in model else frozenset()
+        found[name] = frozenset(model[named]) if named in model else attrs - frozenset(model.get(others, ()))
         if meta["type"] == "time-based":
             found[name] = frozenset[str]()
-        elif "non-persistent" in model:
-            found[name] = frozenset(model["non-persistent"])
-        elif "persistent" in model:
-            found[name] = attrs - frozenset(model["persistent"])
-        else:
-            found[name] = attrs if meta["type"] == "event-based" else frozenset()
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -11,10 +11,10 @@ from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig, Ports
 from cosim.contract.block import Selector
 from cosim.contract.signals import CATALOGUE, Column, Signal
-from cosim.contract.trust import Trusted
+from cosim.contract.trust import Trusted, Values, Words
 from cosim.contract.wiring import SignalName, WiredInput, WiredOutput, WiringPart, check_wiring, ports_of
 
-ModelAttr = Annotated[str, Field(pattern=r"^[^.\s]+\.\S.*$")]
+ModelAttr = Annotated[Words, Field(pattern=r"^[^.\s]+\.\S.*$")]
 
 
 class SimulatorPart(WiringPart):
@@ -45,8 +45,8 @@ class SimulatorPart(WiringPart):
 class ModelPart(WiringPart):
     """Entities of one model: one for each selected node, or a number of them."""
 
-    model: str = Field(description="name of the model in the simulator's meta data")
-    params: dict[str, Any] = Field({}, description="parameters of create()")
+    model: Words = Field(description="name of the model in the simulator's meta data")
+    params: dict[Words, Values] = Field({}, description="parameters of create()")
     nodes: Selector | None = Field(None, description="one entity for each of these nodes")
     count: int | None = Field(None, ge=1, le=10_000, description="number of entities that belong to no node")
 
@@ -79,7 +79,7 @@ class MosaikConfig(AdapterConfig):
     resolution: units.Period | None = Field(
         None, description="time of one integer step of the simulator (time_resolution); default: the adapter's step"
     )
-    params: dict[str, Any] = Field({}, description="parameters of init(); %(root)s is the scenario's folder")
+    params: dict[Words, Values] = Field({}, description="parameters of init(); %(root)s is the scenario's folder")
     models: list[ModelPart] = Field(min_length=1, description="which entities to create")
     inputs: list[InputPart] = Field([], description="from columns of signals to attributes of entities")
     outputs: list[OutputPart] = Field([], description="from attributes of entities to columns of signals")

@@ -66,7 +66,7 @@ def _matcher(selector: Selector) -> Callable[[Node, str], bool]:
 
 
 @dataclass
-class Feed:
+class InputFeed:
     """One input: a column's values at some slots go to an attribute of some entities."""
 
     signal: str
@@ -103,7 +103,7 @@ class Feed:
 
 
 @dataclass
-class Tap:
+class OutputTap:
     """One output: an attribute of some entities becomes a column at their nodes."""
 
     column: str
@@ -117,7 +117,7 @@ class Board:
 
     signal: Signal
     slots: Array  # (n,) int32
-    taps: list[Tap] = field(default_factory=list)
+    taps: list[OutputTap] = field(default_factory=list)
     _buffers: list[dict[str, Array]] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -24,6 +24,7 @@ ADAPTER = AdapterKind(
     factory="cosim.adapters.replay.adapter:ReplayAdapter",
     check="cosim.adapters.replay.check:problems",
     acts_on=frozenset(),
+    outside="",
     ports=_ports,
     fleet=True,
     example=EXAMPLE,

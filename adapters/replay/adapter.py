@@ -79,6 +79,9 @@ class ReplayAdapter:
             "first": first * 1e-9,
             "last": last * 1e-9,
             "laps": self._lap + 1,
+            "begin": self._trajectories.begin,  # s since 1970; 0 where the file has no dates
+            "taken": list(self._trajectories.taken),
+            "doubts": list(self._trajectories.doubts),
         }
 
     def close(self) -> None:

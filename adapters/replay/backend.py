@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import gzip
+import math
+import zlib
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, cast
 from xml.parsers import expat
 
 import numpy as np
 
-from cosim.adapters.replay.trajectories import Floats, Samples
+from cosim.adapters.replay.trajectories import Floats, Indices, TrajectorySamples
+from cosim.contract import delimited
+from cosim.contract.errors import ScenarioError
+from cosim.contract.reading import packed
+from cosim.contract.reading.columns import Head, clock_of, head, plain_name, stamps
+from cosim.contract.units import DIMENSIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,6 +36,10 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "lon": ("lon", "lng", "longitude"),
     "height": ("height", "altitude", "alt"),
 }
+_DIMENSIONS = {
+    "time": "time", "x": "length", "y": "length", "z": "length", "height": "length", "speed": "speed",
+    "heading": "angle", "lat": "angle", "lon": "angle",
+}  # fmt: skip
 BYTES_PER_SAMPLE = 160  # of memory at the peak: the raw columns and their sorted copies
 FLIGHTS = (".ulg", ".tlog", ".bin")  # logs of autopilots
 _CHUNK = 1 << 20  # bytes of XML handed to the parser at once
@@ -42,7 +53,7 @@ class UnreadableError(Exception):
         super().__init__(message)
 
 
-def read(path: Path, columns: Mapping[str, str], memory: float) -> Samples:
+def read(path: Path, columns: Mapping[str, str], memory: float) -> TrajectorySamples:
     """All samples of `path`; the file's name determines the format. Raises `UnreadableError` with the reason.
 
     `columns` gives the file's own names for quantities, `memory` (B) bounds what may be read.
@@ -54,7 +65,7 @@ def read(path: Path, columns: Mapping[str, str], memory: float) -> Samples:
     if kind == ".xml":
         return _read_xml(path, columns, most)
     if kind in (".csv", ".txt"):
-        return _read_table(_csv_batches(path, columns), most)
+        return _read_table(_csv_batches(path, columns), most, path)
     if kind in (".parquet", ".pq"):
         return _read_table(_parquet_batches(path, columns), most)
     if kind in FLIGHTS:
@@ -65,13 +76,12 @@ def read(path: Path, columns: Mapping[str, str], memory: float) -> Samples:
             return flight.samples(found)
         except ValueError as error:
             raise UnreadableError(str(error)) from error
-    raise UnreadableError(f"'{path.name}' is neither .xml, .csv, .ulg (all also .gz), .parquet, .tlog nor .bin")
+    raise UnreadableError(f"'{path.name}' is neither .xml, .csv, .ulg, .parquet, .tlog nor .bin (all also packed)")
 
 
 def kind_of(path: Path) -> str:
     """The format by the file's name: ".csv" for cars.csv.gz."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    return suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else (suffixes or [""])[-1]
+    return Path(packed.plain_name(path)).suffix
 
 
 def _too_many(most: int) -> UnreadableError:
@@ -81,7 +91,7 @@ def _too_many(most: int) -> UnreadableError:
     )
 
 
-def _read_xml(path: Path, columns: Mapping[str, str], most: int) -> Samples:
+def _read_xml(path: Path, columns: Mapping[str, str], most: int) -> TrajectorySamples:
     """FCD as XML, streamed: nothing but the columns is kept."""
     parser = expat.ParserCreate()
     codes: dict[str, int] = {}
@@ -99,7 +109,8 @@ def _read_xml(path: Path, columns: Mapping[str, str], most: int) -> Samples:
 
     def begin(name: str, found: dict[str, str]) -> None:
         if name == "timestep":
-            time = number(found.get("time"), "the time of a timestep")
+            clock_time = clock_of(found.get("time", ""))  # as of --human-readable-time
+            time = number(found.get("time"), "the time of a timestep") if math.isnan(clock_time) else clock_time
             if not time > clock[0]:
                 raise UnreadableError(f"time {time:g} s comes after {clock[0]:g} s", parser.CurrentLineNumber)
             clock[0] = time
@@ -122,26 +133,23 @@ def _read_xml(path: Path, columns: Mapping[str, str], most: int) -> Samples:
 
     parser.StartElementHandler = begin
     try:
-        with _open(path) as stream:
+        with packed.open_unpacked(path) as stream:
             while chunk := stream.read(_CHUNK):
                 parser.Parse(chunk, False)
             parser.Parse(b"", True)
     except expat.ExpatError as error:
         raise UnreadableError(f"it is not well-formed XML: {expat.ErrorString(error.code)}", error.lineno) from error
-    except (OSError, EOFError) as error:
+    except (OSError, zlib.error, *packed.FAULTS) as error:
         raise UnreadableError(f"it cannot be read: {error}") from error
     read = {quantity: np.frombuffer(column, np.float64) for quantity, column in values.items()}
-    return Samples(tuple(codes), np.frombuffer(member, np.int64), {"time": np.frombuffer(now, np.float64), **read})
-
-
-def _open(path: Path) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path)) if path.suffix.lower() == ".gz" else path.open("rb")
+    return TrajectorySamples(
+        tuple(codes), np.frombuffer(member, np.int64), {"time": np.frombuffer(now, np.float64), **read}
+    )
 
 
 def _choose(found: tuple[str, ...], columns: Mapping[str, str], line: int | None = None) -> dict[str, str]:
     """Which column of the file holds which quantity; raises `UnreadableError` when a needed one is missing."""
     chosen: dict[str, str] = {}
-    lower = {name.lower(): name for name in reversed(found)}
     for quantity, names in NAMES.items():
         if quantity in columns:
             if columns[quantity] and columns[quantity] not in found:
@@ -149,9 +157,14 @@ def _choose(found: tuple[str, ...], columns: Mapping[str, str], line: int | None
             if columns[quantity]:
                 chosen[quantity] = columns[quantity]
         else:
-            match = next((lower[name] for name in names if name in lower), None)
+            words = {_head(quantity, name).word: name for name in reversed(found)}
+            match = next((words[name] for name in names if name in words), None)
             if match is not None:
                 chosen[quantity] = match
+        if quantity in chosen and math.isnan((taken := _head(quantity, chosen[quantity])).factor):
+            known = ", ".join(DIMENSIONS[_DIMENSIONS[quantity]])
+            message = f"the unit '{taken.unit}' of column '{chosen[quantity]}' is none of {_DIMENSIONS[quantity]}"
+            raise UnreadableError(f"{message} that is known ({known}, ...); name the column without it", line)
     needed = ("lat", "lon") if "lat" in chosen or "lon" in chosen else ("x", "y")
     for quantity in ("time", "id", *needed):
         if quantity not in chosen and columns.get(quantity) != "":
@@ -160,38 +173,28 @@ def _choose(found: tuple[str, ...], columns: Mapping[str, str], line: int | None
     return chosen
 
 
+def _head(quantity: str, column: str) -> Head:
+    """What the head of a column says, when it is that of a quantity."""
+    if quantity not in _DIMENSIONS:
+        return Head(plain_name(column))
+    return head(column, _DIMENSIONS[quantity], frozenset(NAMES[quantity]))
+
+
 def _csv_batches(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[dict[str, str], pa.RecordBatch]]:
     import pyarrow as pa
-    from pyarrow import csv
 
     try:
-        with _open(path) as stream:
-            header = stream.readline(1 << 16).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise UnreadableError(f"it cannot be read: {error}") from error
-    if not header.strip():
-        raise UnreadableError("it is empty")
-    separator = max(";,\t", key=header.count)
-    found = tuple(name.strip().strip('"') for name in header.strip("\r\n").split(separator))
-    chosen = _choose(found, columns, 1)
-    types = {name: pa.string() if quantity == "id" else pa.float64() for quantity, name in chosen.items()}
-    try:
-        reader = csv.open_csv(
-            path,
-            read_options=csv.ReadOptions(use_threads=False, column_names=list(found), skip_rows=1, block_size=_CHUNK),
-            parse_options=csv.ParseOptions(delimiter=separator),
-            convert_options=csv.ConvertOptions(
-                include_columns=list(types), column_types=types, strings_can_be_null=True
-            ),
-        )
-        for batch in reader:
+        line = delimited.first_line(path)
+        if not line.strip():
+            raise UnreadableError("it is empty")
+        mark = delimited.mark_of(line)
+        found = tuple(delimited.header(path, mark))
+        chosen = _choose(found, columns, 1)
+        types = {name: pa.string() if quantity in ("id", "time") else pa.float64() for quantity, name in chosen.items()}
+        for batch in delimited.batches(path, types, names=found, mark=mark, strings_can_be_null=True):
             yield chosen, batch
-    except pa.ArrowInvalid as error:
-        if "Empty CSV" in str(error):
-            raise UnreadableError("it holds a header and nothing else") from error
-        raise UnreadableError(str(error)) from error
-    except (OSError, EOFError) as error:
-        raise UnreadableError(f"it cannot be read: {error}") from error
+    except delimited.CellsError as error:
+        raise UnreadableError(f"it {error.problems[0].message}", error.problems[0].line) from error
 
 
 def _parquet_batches(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[dict[str, str], pa.RecordBatch]]:
@@ -207,7 +210,13 @@ def _parquet_batches(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[d
         raise UnreadableError(f"it cannot be read as Parquet: {error}") from error
 
 
-def _read_table(batches: Iterator[tuple[dict[str, str], pa.RecordBatch]], most: int) -> Samples:
+def _line(path: Path | None, rows: Indices, number: int) -> int | None:
+    return None if path is None else delimited.line_of(path, int(rows[number]), 1)
+
+
+def _read_table(
+    batches: Iterator[tuple[dict[str, str], pa.RecordBatch]], most: int, path: Path | None = None
+) -> TrajectorySamples:
     """Samples from record batches; rows without an id (a timestep without vehicles) are left out."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -215,12 +224,16 @@ def _read_table(batches: Iterator[tuple[dict[str, str], pa.RecordBatch]], most: 
     codes: dict[str, int] = {}
     members: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
     parts: dict[str, list[Floats]] = {}
-    count = 0
+    count = unnamed = seen = 0
+    dated = False
+    chosen: dict[str, str] = {}
     for chosen, batch in batches:
         ids = batch.column(chosen["id"])
         if not pa.types.is_string(ids.type):
             ids = ids.cast(pa.string())
-        named = pc.and_(pc.is_valid(ids), pc.not_equal(ids, ""))
+        named = pc.fill_null(pc.not_equal(ids, ""), False)
+        place = batch.column(chosen["lat" if "lat" in chosen else "x"])
+        unnamed += pc.sum(pc.and_(pc.invert(named), pc.is_valid(place))).as_py() or 0
         batch, ids = batch.filter(named), ids.filter(named)
         count += len(ids)
         if count > most:
@@ -231,13 +244,58 @@ def _read_table(batches: Iterator[tuple[dict[str, str], pa.RecordBatch]], most: 
         for quantity, name in chosen.items():
             if quantity == "id":
                 continue
+            column = batch.column(name)
             try:
-                column = batch.column(name).cast(pa.float64())
-            except pa.ArrowInvalid as error:
-                raise UnreadableError(f"column '{name}' does not hold numbers: {error}") from error
-            parts.setdefault(quantity, []).append(column.to_numpy(zero_copy_only=False))
+                values = _values(column, name)
+            except UnreadableError:
+                if quantity != "time":
+                    raise
+                dated, rows = True, np.flatnonzero(named.to_numpy(zero_copy_only=False)) + seen
+                values = _dates(column, name, partial(_line, path, rows))
+            parts.setdefault(quantity, []).append(values)
+        seen += len(named)
     if not count:
         raise UnreadableError("there is no sample in it")
-    return Samples(
-        tuple(codes), np.concatenate(members), {quantity: np.concatenate(part) for quantity, part in parts.items()}
+    read = {quantity: np.concatenate(part) for quantity, part in parts.items()}
+    taken, begin = [], 0.0
+    for quantity, name in chosen.items():
+        said = _head(quantity, name)
+        if quantity == "time":
+            found = stamps(read["time"], "time", None if dated else said.unit or None)
+            if found.absolute:  # a run begins at time 0
+                begin = float(np.nanmin(found.seconds))
+                taken.append(f"time counts from {np.datetime64(round(begin * 1e3), 'ms')}Z")
+            read["time"] = found.seconds - begin
+        elif quantity != "id":
+            read[quantity] = read[quantity] * said.factor
+        if said.unit:
+            taken.append(f"{quantity} is taken from '{name}' in {said.unit}")
+    doubts = (f"{unnamed} rows have a place and no {chosen['id']}: they are left out",) if unnamed else ()
+    declared = chosen["time"] == NAMES["time"][0]  # SUMO's
+    return TrajectorySamples(
+        tuple(codes), np.concatenate(members), read, begin=begin, declared=declared, taken=tuple(taken), doubts=doubts
     )
+
+
+def _values(column: pa.Array, name: str) -> Floats:
+    """(rows,) numbers of a column. Raises `UnreadableError`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        plain = pc.utf8_trim_whitespace(column) if pa.types.is_string(column.type) else column
+        return cast("Floats", plain.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UnreadableError(f"column '{name}' does not hold numbers: {error}") from error
+
+
+def _dates(column: pa.Array, name: str, line_of: Callable[[int], int | None]) -> Floats:
+    """(rows,) s of dates or times of day. Raises `UnreadableError`."""
+    try:
+        found = stamps(column.to_numpy(zero_copy_only=False), name)
+    except ScenarioError as error:
+        raise UnreadableError(f"{error.problems[0]}", line_of(0)) from error
+    if found.wrong:
+        row = int(np.argmax(np.isnan(found.seconds)))
+        raise UnreadableError(f"column '{name}' holds '{found.example[:40]}', which is no time", line_of(row))
+    return found.seconds

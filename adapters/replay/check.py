@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cosim.adapters.replay.trajectories import Trajectories
 
 
+DEEP = 20.0  # m below the origin, where there is more amiss than a slope
 FAR = 50e3  # m from the origin, as of the nets of SUMO
 
 
@@ -54,8 +55,15 @@ def _off(config: ReplayConfig, context: Context, found: Trajectories) -> Iterato
             f"'{config.file}' has positions from {first * 1e-9:g} s to {last * 1e-9:g} s, and none while the run lasts"
         )
         yield Problem(text, f"{block}.offset", hint=f"write  offset: {first * 1e-9:g} s", fatal=False)
+    for doubt in found.doubts:
+        yield Problem(f"'{config.file}': {doubt}", block, fatal=False)
     geo, (_, places) = context.scene.geo, found.at(first, interpolate=False, gap=None)
     x, y, z = (float(places[axis][0]) for axis in "xyz")
+    if geo is not None and found.heights[1] < -DEEP and math.hypot(x, y) < FAR:
+        low, high = (round(height + geo.height) for height in found.heights)
+        text = f"'{config.file}' has heights of {low} to {high} m, and the origin is at {geo.height:.0f} m"
+        hint = "if one is above the ground, the sea or the ellipsoid and the other is not, write both alike"
+        yield Problem(text, block, hint=hint, fatal=False)
     if geo is not None and math.hypot(x, y, z) > FAR:
         text = f"'{config.file}' begins {math.hypot(x, y, z) / 1e3:,.0f} km from the scenario's origin"
         place = LocalFrame(geo.latitude, geo.longitude, geo.height).to_wgs84(x, y, z)

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig, InputFile
+from cosim.contract.trust import Words
 
 Quantity = Literal["time", "id", "x", "y", "z", "speed", "heading", "lat", "lon", "height"]
 
@@ -31,7 +32,7 @@ class ReplayConfig(AdapterConfig):
     coordinates: Literal["local", "lon-lat"] = Field(
         "local", description="of x and y: m in the scenario's frame, or degrees (SUMO's --fcd-output.geo)"
     )
-    columns: dict[Quantity, str] = Field(
+    columns: dict[Quantity, Words] = Field(
         {}, description="column of the file for a quantity, where it has a name of its own"
     )
     memory: Annotated[float, units.Unit("bytes", gt=0.0)] = Field(

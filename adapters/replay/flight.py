@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.adapters.replay.trajectories import HELD, Floats, Indices, Samples
+from cosim.adapters.replay.trajectories import HELD, Floats, Indices, TrajectorySamples
 from cosim.adapters.replay.ulog import Rows, ULog, read_ulog
+from cosim.contract.reading import packed
 from cosim.contract.signals import FAILSAFE, VEHICLE_MODE
 
 _BATTERY = (FAILSAFE.index("none"), *(FAILSAFE.index(f"battery-{word}") for word in ("low", "critical", "empty")))
@@ -21,6 +22,7 @@ _MODES: Mapping[int, str] = {
     0: "manual", 1: "manual", 2: "manual", 3: "mission", 5: "return", 6: "manual", 10: "manual", 12: "land",
     14: "velocity", 15: "manual", 17: "take-off", 18: "land", 19: "go", 20: "land",
 }  # fmt: skip
+_HOLDS = frozenset({4, 7, 8, 9, 11, 16, 21, 22})  # loiter, free slots, descend, follow, orbit
 _LONGEST = 1e8  # s of a log
 _ARMED = 2  # arming_state
 _TOPICS = (
@@ -30,20 +32,22 @@ _TOPICS = (
 
 
 @dataclass
-class Flight:
+class FlightLog:
     """What one log holds about one vehicle: positions, and series with times of their own, in s."""
 
     name: str
     time: Floats  # (n,), of the positions; any order
     position: dict[str, Floats]  # (n,): lat, lon, height or x, y, z; speed, heading
     series: dict[str, tuple[Floats, Floats]] = field(default_factory=dict)  # name -> times, values
+    taken: list[str] = field(default_factory=list)  # whose messages these are
+    doubts: list[str] = field(default_factory=list)  # what is not known
 
     def add(self, time: Floats, **values: Floats) -> None:
         """Series that have one time each."""
         self.series.update({name: (time, value) for name, value in values.items()})
 
 
-def samples(flights: Sequence[Flight]) -> Samples:
+def samples(flights: Sequence[FlightLog]) -> TrajectorySamples:
     """All flights on one clock that begins with the first position. ValueError when there is no position."""
     flights = [flight for flight in flights if len(flight.time)]
     if not flights:
@@ -60,20 +64,22 @@ def samples(flights: Sequence[Flight]) -> Samples:
         parts.append({"time": time - begin, **{name: flight.position[name][first] for name in shared}})
         extras.append({name: at(time, *flight.series.get(name, (_NONE, _NONE)), held=name in HELD) for name in names})
     member: Indices = np.repeat(np.arange(len(flights)), [len(part["time"]) for part in parts])
-    return Samples(
+    return TrajectorySamples(
         tuple(flight.name for flight in flights),
         member,
         {name: np.concatenate([part[name] for part in parts]) for name in parts[0]},
         {name: np.concatenate([part[name] for part in extras]) for name in names},
+        taken=tuple(line for flight in flights for line in flight.taken),
+        doubts=tuple(line for flight in flights for line in flight.doubts),
     )
 
 
-def read_px4(path: Path, most: int) -> list[Flight]:
+def read_px4(path: Path, most: int) -> list[FlightLog]:
     """The flight in a ULog. Raises `ValueError` (`ULogError`) with the fault."""
     try:
-        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as stream:
+        with packed.open_unpacked(path) as stream:
             data = stream.read(most + 1)
-    except (OSError, EOFError) as error:
+    except (OSError, zlib.error, *packed.FAULTS) as error:
         raise ValueError(f"it cannot be read: {error}") from error
     if len(data) > most:
         raise ValueError(f"it is larger than {most} B, which is what 'memory' allows")
@@ -82,10 +88,15 @@ def read_px4(path: Path, most: int) -> list[Flight]:
         flight = _positions(path.name.partition(".")[0], log)
         _attitude(flight, log.rows("vehicle_attitude"))
         _state(flight, log.rows("battery_status"), log.rows("vehicle_status"))
+    for topic in _TOPICS:
+        several = sorted(number for (name, number), rows in log.topics.items() if name == topic and len(rows))
+        if len(several) > 1:
+            notes = flight.doubts if topic == "battery_status" else flight.taken
+            notes.append(f"of {len(several)} instances of {topic}, {several[0]} is taken")
     return [flight]
 
 
-def _attitude(flight: Flight, rows: Rows | None) -> None:
+def _attitude(flight: FlightLog, rows: Rows | None) -> None:
     if rows is None or not _has(rows, "q"):
         return
     if rows["q"].shape[1:] != (4,):
@@ -101,7 +112,7 @@ def _attitude(flight: Flight, rows: Rows | None) -> None:
         flight.position["heading"] = at(flight.time, _time(rows)[fine], turns, held=False) % 360.0
 
 
-def _state(flight: Flight, battery: Rows | None, status: Rows | None) -> None:
+def _state(flight: FlightLog, battery: Rows | None, status: Rows | None) -> None:
     if battery is not None and _has(battery, "voltage_v", "current_a", "remaining"):
         volts, amperes, left = (_floats(battery, name) for name in ("voltage_v", "current_a", "remaining"))
         power = np.where(amperes >= 0.0, volts * amperes, np.nan)  # below 0: not measured
@@ -110,6 +121,8 @@ def _state(flight: Flight, battery: Rows | None, status: Rows | None) -> None:
         modes = np.array([VEHICLE_MODE.index(_MODES.get(state, "hold")) for state in range(256)], np.float64)
         armed, state = _wholes(status, "arming_state") == _ARMED, _wholes(status, "nav_state")
         flight.add(_time(status), mode=modes[state & 255], armed=armed.astype(np.float64))
+        if strange := sorted({*state.tolist()} - {*_MODES, *_HOLDS}):
+            flight.doubts.append(f"navigation states that are not known count as hold: {strange}")
         if battery is not None and _has(battery, "warning") and _has(status, "failsafe"):
             warned = np.array(_BATTERY, np.float64)[np.clip(_wholes(battery, "warning"), 0, 3)]
             acts = at(_time(battery), _time(status), _wholes(status, "failsafe").astype(np.float64), held=True)
@@ -119,7 +132,7 @@ def _state(flight: Flight, battery: Rows | None, status: Rows | None) -> None:
 _NONE: Floats = np.empty(0)
 
 
-def _positions(name: str, log: ULog) -> Flight:
+def _positions(name: str, log: ULog) -> FlightLog:
     """Positions from the best source there is: the global estimate, the local one, or the receiver."""
     for topic, found in (
         ("vehicle_global_position", _global), ("vehicle_local_position", _on_earth),
@@ -131,6 +144,12 @@ def _positions(name: str, log: ULog) -> Flight:
             break
     else:
         raise ValueError("there is no valid position in it")
+    if "lat" in flight.position:
+        for topic in ("vehicle_gps_position", "sensor_gps"):
+            rows = log.rows(topic)
+            if rows is not None and (other := _receiver(name, rows)) is not None:
+                _fill(flight, other)
+                break
     local = log.rows("vehicle_local_position")
     if local is not None and _has(local, "vx", "vy", "vz"):
         velocity = [_floats(local, axis) for axis in ("vx", "vy", "vz")]
@@ -139,14 +158,30 @@ def _positions(name: str, log: ULog) -> Flight:
     return flight
 
 
-def _global(name: str, rows: Rows) -> Flight | None:
+def _fill(flight: FlightLog, receiver: FlightLog) -> None:
+    """Take the receiver's positions where the estimator has none for more than `_GAP` s."""
+    known = np.sort(flight.time)
+    after = np.searchsorted(known, receiver.time)
+    before = receiver.time - np.concatenate([[-np.inf], known])[after]
+    lost = np.minimum(before, np.concatenate([known, [np.inf]])[after] - receiver.time) > _GAP
+    if lost.any():
+        flight.time = np.concatenate([flight.time, receiver.time[lost]])
+        for key in ("lat", "lon", "height"):
+            flight.position[key] = np.concatenate([flight.position[key], receiver.position[key][lost]])
+        flight.taken.append(f"{lost.sum()} positions are the receiver's, where the estimator has none for {_GAP:g} s")
+
+
+_GAP = 1.0  # s; PX4's estimate comes several times a second, its receivers' positions 5 to 10 times
+
+
+def _global(name: str, rows: Rows) -> FlightLog | None:
     if not _has(rows, "lat", "lon", "alt"):
         return None
     rows = rows[_wholes(rows, "lat_lon_valid") > 0] if _has(rows, "lat_lon_valid") else rows
     return _placed(name, rows, lambda field: _floats(rows, field))
 
 
-def _on_earth(name: str, rows: Rows) -> Flight | None:
+def _on_earth(name: str, rows: Rows) -> FlightLog | None:
     """The local frame where it has an origin on earth: the tangent plane there, north, east, down."""
     if not _has(rows, "x", "y", "z", "xy_valid", "xy_global", "ref_lat", "ref_lon", "ref_alt"):
         return None
@@ -163,7 +198,7 @@ def _on_earth(name: str, rows: Rows) -> Flight | None:
 _EARTH = 6_371_000.0  # m, the sphere of PX4's own projection
 
 
-def _receiver(name: str, rows: Rows) -> Flight | None:
+def _receiver(name: str, rows: Rows) -> FlightLog | None:
     if not _has(rows, "fix_type"):
         return None
     rows = rows[_wholes(rows, "fix_type") >= 3]
@@ -176,17 +211,17 @@ def _receiver(name: str, rows: Rows) -> Flight | None:
     return _placed(name, rows, lambda field: _floats(rows, field) * scale[field])
 
 
-def _local(name: str, rows: Rows) -> Flight | None:
+def _local(name: str, rows: Rows) -> FlightLog | None:
     """Metres from where the estimator began, which is taken for the scenario's origin."""
     if not _has(rows, "x", "y", "z", "xy_valid"):
         return None
     rows = rows[_wholes(rows, "xy_valid") > 0]
     north, east, down = (_floats(rows, axis) for axis in "xyz")
-    return Flight(name, _time(rows), {"x": east, "y": north, "z": -down})
+    return FlightLog(name, _time(rows), {"x": east, "y": north, "z": -down})
 
 
-def _placed(name: str, rows: Rows, value: Callable[[str], NDArray[Any]]) -> Flight:
-    return Flight(name, _time(rows), {"lat": value("lat"), "lon": value("lon"), "height": value("alt")})
+def _placed(name: str, rows: Rows, value: Callable[[str], NDArray[Any]]) -> FlightLog:
+    return FlightLog(name, _time(rows), {"lat": value("lat"), "lon": value("lon"), "height": value("alt")})
 
 
 def _has(rows: Rows, *fields: str) -> bool:

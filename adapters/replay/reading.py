@@ -8,7 +8,7 @@ import numpy as np
 
 from cosim.adapters.replay.backend import UnreadableError, read
 from cosim.adapters.replay.config import ReplayConfig
-from cosim.adapters.replay.trajectories import Samples, Trajectories
+from cosim.adapters.replay.trajectories import Trajectories, TrajectorySamples
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Geo
 from cosim.contract.errors import Problem, ScenarioError
@@ -35,7 +35,8 @@ def trajectories(config: ReplayConfig, context: Context) -> Trajectories:
 
 def moment(config: ReplayConfig, found: Trajectories, time: float) -> tuple[int, int]:
     """The moment in the file (ns) at simulated `time` (s), and how often the file was gone through before."""
-    at, begin = round((config.offset + time * config.speed_up) * 1e9), round(config.offset * 1e9)
+    offset = config.offset - (found.begin if config.offset >= 1e8 else 0.0)  # or since 1970, as the file counts
+    at, begin = round((offset + time * config.speed_up) * 1e9), round(offset * 1e9)
     _, last = found.span
     if not config.loop or last < begin:
         return at, 0
@@ -43,7 +44,7 @@ def moment(config: ReplayConfig, found: Trajectories, time: float) -> tuple[int,
     return begin + rest, lap
 
 
-def _located(samples: Samples, config: ReplayConfig, geo: Geo | None) -> Samples:
+def _located(samples: TrajectorySamples, config: ReplayConfig, geo: Geo | None) -> TrajectorySamples:
     """The same samples with x, y, z in the scenario's frame."""
     columns = dict(samples.columns)
     if config.coordinates == "lon-lat" and "x" in columns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,21 +10,29 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
+EARTH = 6.371e6  # m, mean radius
 FASTEST = 1000.0  # m/s between two samples; a higher speed means wrong units
+MOVING = 1.0  # m/s, below which a position that trembles says nothing of a speed
+DOUBTFUL, WRONG = 1.8, 10.0  # times that the speeds of a file and the motion in it may differ; 1.94: knots
 COLUMNS = ("x", "y", "z", "speed", "heading")
 HELD = ("mode", "armed", "failsafe")  # what holds until the next sample
 ANGLES = ("heading", "roll")  # deg, the short way round
 
 
 @dataclass(frozen=True)
-class Samples:
+class TrajectorySamples:
     """Samples as they were read, in any order: (n,) arrays; `lines` are their lines in the file, if known."""
 
     ids: tuple[str, ...]
     member: Indices  # index into `ids`
     columns: Mapping[str, Floats]  # "time" in s, then x, y or lat, lon, and what else there was
     extras: Mapping[str, Floats] = field(default_factory=dict)  # columns of the signal `vehicle`; NaN: not known
+    begin: float = 0.0  # s since 1970 of time 0, where that is known
+    declared: bool = True  # the format determines the units
+    taken: tuple[str, ...] = ()  # what was taken for what
+    doubts: tuple[str, ...] = ()  # what was left out, or contradicts itself
 
 
 def moments(time: Floats) -> Indices:
@@ -39,7 +47,7 @@ class Trajectories:
     time, motion that is too fast to be in metres and seconds.
     """
 
-    def __init__(self, samples: Samples) -> None:
+    def __init__(self, samples: TrajectorySamples) -> None:
         time = samples.columns["time"]
         if not len(time):
             raise ValueError("there is no sample in it")
@@ -71,6 +79,9 @@ class Trajectories:
             )
         given = {name: values[order] for name, values in samples.columns.items() if name in COLUMNS}
         given.setdefault("z", np.zeros(len(x)))
+        self.begin, self.taken = samples.begin, samples.taken
+        found = self._contradiction(given, travel, step, same, declared=samples.declared)
+        self.doubts = (*samples.doubts, *found)
         if "speed" not in given:
             given["speed"] = self._hold(travel / np.where(same, step, 1.0), same)
         if "heading" not in given:
@@ -80,6 +91,8 @@ class Trajectories:
         self.extras = tuple(samples.extras)
         self._first, self._last = self._moment[self._start], self._moment[self._stop - 1]  # (members,) ns
         self.span = (int(self._first.min()), int(self._last.max()))  # ns, times of the first and the last sample
+        heights = given["z"] + (x**2 + y**2) / (2.0 * EARTH)  # the ground curves away from the frame
+        self.heights = (float(heights.min()), float(heights.max()))  # m above the origin's level
         distinct = np.unique(self._moment)
         # ns, smallest time between two different sample times, 0 when there is but one
         self.spacing = int(np.diff(distinct).min()) if len(distinct) > 1 else 0
@@ -128,7 +141,27 @@ class Trajectories:
         result["heading"] %= 360.0
         return there, result
 
-    def _check_finite(self, samples: Samples) -> None:
+    def _contradiction(
+        self, given: Mapping[str, Floats], travel: Floats, step: Floats, same: Flags, *, declared: bool
+    ) -> Iterator[str]:
+        """A doubt where the speeds of a file are not those of the motion in it.
+
+        Raises `ValueError` where they are far off and the format does not determine the units.
+        """
+        if "speed" not in given:
+            return
+        means = (given["speed"][1:] + given["speed"][:-1]) / 2.0
+        moving = same & (means > MOVING)
+        took = float(step[moving].sum())
+        reported, moved = (float(part.sum()) for part in (means[moving] * step[moving], travel[moving]))
+        off = max(moved / max(reported, 1e-9), reported / max(moved, 1e-9)) if took > 0.0 else 1.0
+        if off > DOUBTFUL:
+            text = f"speeds of {reported / took:.3g} m/s on the average, positions that move by {moved / took:.3g} m/s"
+            if off > WRONG and not declared:
+                raise ValueError(f"{text}; name units in the heads, as 'time [ms]' and 'speed [km/h]'")
+            yield f"{text}: in which units are they?"
+
+    def _check_finite(self, samples: TrajectorySamples) -> None:
         for name, values in samples.columns.items():
             bad = np.flatnonzero(~np.isfinite(values))
             if len(bad):

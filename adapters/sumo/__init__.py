@@ -18,6 +18,7 @@ ADAPTER = AdapterKind(
     factory="cosim.adapters.sumo.adapter:SumoAdapter",
     check="cosim.adapters.sumo.check:problems",
     acts_on=frozenset(),
+    outside="SUMO is a process of its own",
     ports=Ports(writes=("mobility",)),
     origin="simulated",
     # libsumo and sumo are of the same release, and sumo brings the binaries and networks of `package:` paths

@@ -9,11 +9,11 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.adapters.sumo.backend import Backend, Columns, LibsumoBackend
+from cosim.adapters.sumo.backend import Columns, LibsumoBackend, SumoBackend
 from cosim.adapters.sumo.check import file_of, net_of, problems
 from cosim.adapters.sumo.config import SumoConfig, option
 from cosim.adapters.sumo.roster import PresentVehicles
-from cosim.adapters.sumo.space import Alignment, Fence
+from cosim.adapters.sumo.space import Alignment, RegionFence
 from cosim.adapters.sumo.streets import write_streets
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import RunError, refuse
@@ -33,7 +33,7 @@ class SumoAdapter:
 
     def __init__(self, config: SumoConfig) -> None:
         self._config = config
-        self._backend: Backend | None = None
+        self._backend: SumoBackend | None = None
         self._row_sums = [0.0, 0]  # sum of speeds (m/s), rows
         self._counted = {"departed": 0, "arrived": 0}
         self._step = 0
@@ -61,7 +61,7 @@ class SumoAdapter:
             write_streets(network, self._alignment, scratch)
         classes = frozenset(config.classes) if config.classes is not None else None
         self._roster = PresentVehicles(None if classes is None else lambda v: backend.vehicle_class(v) in classes)
-        self._fence = Fence(config.region, context.period) if config.region is not None else None
+        self._fence = RegionFence(config.region, context.period) if config.region is not None else None
         self._inside: dict[str, None] = {}  # vehicles that the frame shows, when there is a fence
         self._book = SlotBook(fleet.first, fleet.capacity, fleet.name)
         self._slots = np.empty(0, np.int32)
@@ -108,7 +108,7 @@ class SumoAdapter:
             self._alignment.apply(values[0], values[1], values[2], values[4])
         return values
 
-    def _move_fence(self, fence: Fence, came: list[str], went: list[str], landed: Sequence[str]) -> bool:
+    def _move_fence(self, fence: RegionFence, came: list[str], went: list[str], landed: Sequence[str]) -> bool:
         """Let in what has come into the region; true when the shown vehicles changed."""
         assert self._backend is not None
         changed = False
@@ -126,7 +126,7 @@ class SumoAdapter:
                 changed = True
         return changed
 
-    def _leave_region(self, fence: Fence, values: NDArray[np.float64]) -> bool:
+    def _leave_region(self, fence: RegionFence, values: NDArray[np.float64]) -> bool:
         """Send vehicles that have left the region to sleep; true when there were any."""
         assert self._backend is not None
         rows = fence.outside(values[0], values[1]).tolist()
@@ -160,7 +160,7 @@ class SumoAdapter:
             backend.close()
 
 
-def make_backend(config: SumoConfig, log_file: Path) -> Backend:
+def make_backend(config: SumoConfig, log_file: Path) -> SumoBackend:
     """libsumo in this process, or TraCI when the configuration asks for something that needs it."""
     if not config.over_traci:
         return LibsumoBackend(log_file)
@@ -188,7 +188,7 @@ def command(config: SumoConfig, context: Context, log_file: Path, resolution: fl
         seed = int(np.random.SeedSequence(context.seed).generate_state(1)[0]) & 0x7FFFFFFF
     values: dict[str, object] = {"step-length": f"{resolution:.3f}", "seed": seed, "begin": config.begin,
                                  "scale": config.scale, "time-to-teleport": config.teleport, "log": log_file,
-                                 "no-step-log": True, **config.options}  # fmt: skip
+                                 "no-step-log": True, "random": False, **config.options}  # fmt: skip
     for name, value in values.items():
         if value is not None:
             arguments += option(name, value)

@@ -33,7 +33,7 @@ class Moves:
     running: int  # inserted and not arrived, those in a teleport included
 
 
-class Backend(Protocol):
+class SumoBackend(Protocol):
     """A SUMO simulation. Every method may raise `RunError` with SUMO's own words."""
 
     def start(self, arguments: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from cosim.adapters.sumo.config import SumoConfig, option
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem, ScenarioError, SetupError
 from cosim.contract.hints import did_you_mean
+from cosim.contract.reading.columns import clock_of
 
 FAR = 50.0  # km
 _ROOTS = {"network": ("net",), "routes": ("routes", "additional"), "config": ("sumoConfiguration", "configuration")}
@@ -37,7 +38,8 @@ def problems(config: SumoConfig, context: Context) -> list[Problem]:
         *_classes(config, context),
         *missing,
     ]
-    return [*found, *(() if missing else _far(config, context))]
+    more = () if missing else (*_configured(config, context), *_far(config, context), *_driven(config, context))
+    return [*found, *more]
 
 
 def _fleets(context: Context) -> Iterator[Problem]:
@@ -110,6 +112,40 @@ def _files(config: SumoConfig, context: Context) -> Iterator[Problem]:
             yield from (replace(one, path=f"adapters.{context.name}.{key}") for one in error.problems)
 
 
+def _configured(config: SumoConfig, context: Context) -> Iterator[Problem]:
+    """Warnings of what a configuration sets and the adapter overrides, and of files that it writes."""
+    from xml.etree import ElementTree
+
+    if config.config is None:
+        return
+    try:
+        tree = ElementTree.parse(file_of(config.config, context))
+    except (OSError, ElementTree.ParseError):
+        return  # SUMO reports it better
+    given = {one.tag: value for one in tree.iter() if (value := one.get("value", one.get("v")))}
+    at, resolution = f"adapters.{context.name}", config.resolution or context.period
+    for name in ("random", "abs-rand"):
+        if given.get(name, "").lower() in ("true", "yes", "on", "x", "t", "1"):
+            text = "its 'random' is switched off: a run is the same again under its seed"
+            yield Problem(text, f"{at}.config", hint="take another run.seed for another run", fatal=False)
+    seed = given.get("seed", given.get("srand"))
+    if seed is not None and config.seed is None:
+        text = f"its seed {seed} has no effect: SUMO's seed is drawn from run.seed"
+        yield Problem(text, f"{at}.config", hint=f"write  seed: {seed}", fatal=False)
+    length = given.get("step-length", "")
+    try:
+        seconds = clock_of(length) if ":" in length else float(length or resolution)
+    except ValueError:
+        return  # SUMO reports it better
+    if seconds != resolution:
+        text = f"its step-length of {length} s has no effect: SUMO's steps are {resolution:g} s"
+        yield Problem(text, f"{at}.config", hint=f"write  resolution: {seconds:g} s", fatal=False)
+    written = [value for name, value in given.items() if name.endswith("-output") and value]
+    if written:
+        text = f"it writes {', '.join(written[:4])} at its place in every run, and so does each of several at once"
+        yield Problem(text, f"{at}.config", hint="leave its outputs out, and record signals", fatal=False)
+
+
 def _root(file: Path) -> str:
     """The outermost element of an XML file; "" when it has none."""
     import gzip
@@ -145,6 +181,25 @@ def _far(config: SumoConfig, context: Context) -> Iterator[Problem]:
         message = f"the net of SUMO begins {away * KILOMETRES:,.0f} km from the scenario's origin"
         hint = f"its middle is geo: {{origin: [{(south + north) / 2:.4f}, {(west + east) / 2:.4f}]}}"
         yield Problem(message, f"adapters.{context.name}", hint=hint, fatal=False)
+
+
+def _driven(config: SumoConfig, context: Context) -> Iterator[Problem]:
+    """A network on which the trips of `demand` have nowhere to go. One whose routes are kept is not read again."""
+    if config.demand is None or config.network is None:
+        return
+    from xml.sax import SAXException
+
+    from cosim.adapters.sumo import demand  # needs arrays
+
+    network = file_of(config.network, context)
+    if demand.kept(network, config.demand, config.begin or 0.0).is_file():
+        return
+    try:
+        edges = demand.largest_component(demand.read_roads(network).onward)
+    except (ImportError, OSError, SAXException, LookupError, ValueError):
+        return  # what the adapter requires is reported apart, and SUMO reports a damaged file better
+    if len(edges) < 2:
+        yield Problem(demand.NOWHERE, f"adapters.{context.name}.demand", hint="take a larger map, or write 'routes'")
 
 
 def bounds_of(file: Path) -> tuple[float, float, float, float] | None:

@@ -6,17 +6,20 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
 
+from cosim.adapters.sumo.inputs import acts
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig, InputFile
-from cosim.contract.trust import Trusted
+from cosim.contract.trust import Trusted, Words
 from cosim.contract.units import Distance, Duration, Length, Period
 
 _WRITES = "has SUMO read and write any files"
+_LISTENS = "has SUMO listen on a port"
 
 OWN_OPTIONS = {
     "begin": "begin", "scale": "scale", "seed": "seed", "time-to-teleport": "teleport", "net-file": "network",
     "route-files": "routes", "additional-files": "additional", "configuration-file": "config",
     "step-length": "resolution", "log": "", "remote-port": "", "num-clients": "", "no-step-log": "", "end": "",
+    "random": "seed", "abs-rand": "seed", "srand": "seed",
 }  # fmt: skip
 """SUMO options that `options` must not hold, and the key of ours to use instead ("" for none)."""
 
@@ -73,10 +76,10 @@ class SumoConfig(AdapterConfig):
     config: Annotated[str | None, InputFile(), Trusted(_WRITES)] = Field(
         None, description=".sumocfg file; package:<module>/<path> for one inside a package"
     )
-    network: Annotated[str | None, InputFile()] = Field(
+    network: Annotated[str | None, InputFile(unsafe=acts)] = Field(
         None, description=".net.xml[.gz] file, when there is no `config`"
     )
-    routes: Annotated[list[str] | str, InputFile()] = Field([], description="files with routes and trips")
+    routes: Annotated[list[str] | str, InputFile(unsafe=acts)] = Field([], description="files with routes and trips")
     additional: Annotated[list[str] | str, InputFile(), Trusted(_WRITES)] = Field(
         [], description="additional files: stops, signals, detectors"
     )
@@ -84,8 +87,10 @@ class SumoConfig(AdapterConfig):
     server: Annotated[str | None, Field(pattern=r"^[^:\s]+:\d{1,5}$"), Trusted("connects to a program elsewhere")] = (
         Field(None, description="host:port of a SUMO that runs already (sumo --remote-port); it keeps its own options")
     )
-    gui: bool = Field(False, description="show SUMO's own window; slower, since it is driven over TraCI")
-    interface: Literal["auto", "libsumo", "traci"] = Field(
+    gui: Annotated[bool, Trusted(_LISTENS)] = Field(
+        False, description="show SUMO's own window; slower, since it is driven over TraCI"
+    )
+    interface: Annotated[Literal["auto", "libsumo", "traci"], Trusted(_LISTENS)] = Field(
         "auto", description="auto: libsumo, but traci for `gui` and `server`; the frames are the same"
     )
     begin: Duration | None = Field(None, description="SUMO's time at time 0 of the run; default: the config's, or 0")
@@ -93,7 +98,7 @@ class SumoConfig(AdapterConfig):
     scale: Annotated[float, Field(gt=0)] | None = Field(None, description="factor on the demand of the route files")
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = Field(None, description="default: drawn from run.seed")
     teleport: Teleport | None = Field(None, description="'never', or how long a jammed vehicle waits; SUMO: 300 s")
-    classes: list[str] | None = Field(None, description="SUMO vehicle classes that join the fleet; default: all")
+    classes: list[Words] | None = Field(None, description="SUMO vehicle classes that join the fleet; default: all")
     region: Region | None = Field(None, description="where vehicles are members of the fleet; default: everywhere")
     options: Annotated[dict[str, str | int | float | bool], Trusted(_WRITES)] = Field(
         {}, description="further SUMO options, without the dashes"

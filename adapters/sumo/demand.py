@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from xml import sax
 
 import numpy as np
 
@@ -19,11 +20,13 @@ from cosim.adapters.sumo import install
 from cosim.adapters.sumo.config import Demand
 from cosim.contract.environment import cache
 from cosim.contract.errors import RunError
+from cosim.contract.reading.packed import open_unpacked
 
 log = logging.getLogger(__name__)
 
 FORM = 1  # of the generator; a change of what it makes needs another number
 PATIENCE = 300.0  # s for the router
+NOWHERE = "the network has no two roads between which a passenger car can go back and forth"
 CALLS = 40  # most places that one trip calls at
 
 Graph = Mapping[str, Sequence[str]]  # edge -> edges that a passenger car can go on to
@@ -38,16 +41,16 @@ class Roads:
     middle: Mapping[str, tuple[float, float]]  # m
 
 
-def demand_file(network: Path, demand: Demand, begin: float) -> Path:
-    """The route file for `demand` on `network`, made on first use; equal inputs give the same file.
-
-    The name is a hash over the network's content, the demand and the generator's form, so a changed
-    network never meets the routes of another. The file appears complete or not at all.
-    """
+def kept(network: Path, demand: Demand, begin: float) -> Path:
+    """Where the routes of `demand` on `network` are kept: by a hash over both and the generator's form."""
     words = {"form": FORM, "begin": begin, **demand.model_dump()}
     digest = hashlib.sha256(network.read_bytes() + json.dumps(words, sort_keys=True).encode()).hexdigest()
-    folder = cache() / "sumo-demand"
-    target = folder / f"{digest[:32]}.rou.xml"
+    return cache() / "sumo-demand" / f"{digest[:32]}.rou.xml"
+
+
+def demand_file(network: Path, demand: Demand, begin: float) -> Path:
+    """The route file for `demand` on `network`, made on first use; it appears complete or not at all."""
+    folder = (target := kept(network, demand, begin)).parent
     if target.is_file():
         return target
     log.warning("generating %d trips on %s (once; kept in %s)", demand.vehicles, network, folder)
@@ -64,8 +67,10 @@ def read_roads(network: Path) -> Roads:
     """What passenger cars can drive on, from a SUMO network file."""
     import sumolib
 
-    net = sumolib.net.readNet(str(network))
-    edges = [edge for edge in net.getEdges() if edge.allows("passenger")]
+    reader = sumolib.net.NetReader()
+    with open_unpacked(network) as stream:  # sumolib's own `readNet` leaves it open
+        sax.parse(stream, reader)
+    edges = [edge for edge in reader.getNet().getEdges() if edge.allows("passenger")]
     onward = {edge.getID(): [e.getID() for e in edge.getAllowedOutgoing("passenger")] for edge in edges}
     weight, middle = {}, {}
     for edge in edges:
@@ -122,7 +127,7 @@ def write_trips(roads: Roads, demand: Demand, begin: float) -> str:
     """The trips as a SUMO route file, in the order of departure."""
     edges = largest_component(roads.onward)
     if len(edges) < 2:
-        raise RunError("the network has no two roads between which a passenger car can go back and forth")
+        raise RunError(NOWHERE)
     weight = np.array([roads.weight[edge] for edge in edges])
     share = np.cumsum(weight) / weight.sum()
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([demand.seed, FORM])))

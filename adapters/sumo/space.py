@@ -74,7 +74,7 @@ class Alignment:
         return x * cosine - y * sine, y * cosine + x * sine
 
 
-class Fence:
+class RegionFence:
     """Which vehicles are inside the region, without asking every vehicle at every step.
 
     A vehicle outside sleeps for as long as it needs at least to get to the border at `FASTEST`, so

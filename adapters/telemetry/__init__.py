@@ -6,11 +6,13 @@ SIGNALS = ("host", "machine", "battery", "resources", "vehicle", "mobility", "li
 
 ADAPTER = AdapterKind(
     name="telemetry",
-    summary="shows nodes as /metrics endpoints of their own and tells an OpenTelemetry collector",
+    summary="shows nodes as /metrics endpoints of their own and reports to an OpenTelemetry collector",
     config="cosim.adapters.telemetry.config:TelemetryConfig",
     factory="cosim.adapters.telemetry.adapter:TelemetryAdapter",
     check="cosim.adapters.telemetry.check:problems",
+    listens="cosim.adapters.telemetry.check:listens",
     acts_on=frozenset(),
+    outside="its endpoints serve others",
     services=("metrics",),
     ports=Ports(reads=tuple(Read(signal, required=False) for signal in SIGNALS)),
     example="""\

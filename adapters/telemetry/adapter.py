@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cosim.adapters.telemetry import SIGNALS
-from cosim.adapters.telemetry.check import first_port, problems
+from cosim.adapters.telemetry.check import first_port, host_of, problems
 from cosim.adapters.telemetry.config import TelemetryConfig
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import SetupError, refuse
@@ -37,9 +37,9 @@ class TelemetryAdapter:
         self._load = dict.fromkeys(self._nodes, 0.0)
         self._time = 0.0
         self._started, self._begun = wall.time_ns(), wall.monotonic()
-        host, first = context.service("metrics").rpartition(":")[0], first_port(config, context)
+        first = first_port(config, context)
         if first is not None:
-            self._open(config.host or host or "127.0.0.1", first)
+            self._open(host_of(config, context), first)
         if config.otlp is not None:
             self._collector = Collector(config.otlp, config.interval, self._export)
 

@@ -32,3 +32,15 @@ def first_port(config: TelemetryConfig, context: Context) -> int | None:
     """The port of the first node's endpoint; None: there are none."""
     _, _, port = context.service("metrics").rpartition(":")
     return config.prometheus if config.prometheus is not None else int(port) if port.isdecimal() else None
+
+
+def host_of(config: TelemetryConfig, context: Context) -> str:
+    """The address that the endpoints listen at."""
+    return config.host or context.service("metrics").rpartition(":")[0] or "127.0.0.1"
+
+
+def listens(config: TelemetryConfig, context: Context) -> dict[str, set[tuple[str, int]]]:
+    """The addresses and ports of the endpoints, by key."""
+    nodes, first = chosen([node.id for node in context.scene.nodes], config.nodes), first_port(config, context)
+    host = host_of(config, context)
+    return {"prometheus": {(host, port) for port in ports(nodes, first).values()}} if first else {}

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 
 from cosim.contract.adapter import AdapterConfig
 from cosim.contract.block import OnlyWith
-from cosim.contract.trust import Trusted
+from cosim.contract.trust import Trusted, Words
 from cosim.contract.units import Period
 
 _FORM = re.compile(r"(https?://[^/\s]+(/\S*)?|grpcs?://[^/\s]+/?)")
@@ -30,9 +30,9 @@ def _address(text: str | None) -> str | None:
 class TelemetryConfig(AdapterConfig):
     """Which nodes are shown, where, and under which name. Nothing is shown unless it is asked for."""
 
-    nodes: list[str] = Field(["*"], description="names of static nodes, * stands for anything")
-    service: str = Field("continuum-cosim", min_length=1, max_length=100, description="service.name of all metrics")
-    prometheus: Annotated[int, Field(ge=0, le=65_000, strict=True)] | None = Field(
+    nodes: list[Words] = Field(["*"], description="names of static nodes, * stands for anything")
+    service: Words = Field("continuum-cosim", min_length=1, max_length=100, description="service.name of all metrics")
+    prometheus: Annotated[int | None, Field(ge=0, le=65_000, strict=True), Trusted("listens on a network")] = Field(
         None,
         description="port of the first node's /metrics, the next ones follow; 0: the system chooses; default: none, "
         "in a compose project 9100",

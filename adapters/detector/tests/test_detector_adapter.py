@@ -102,13 +102,13 @@ def test_an_alarm_has_the_cause_that_judging_counts(trained, tmp_path):
     assert counted["jam"]["jam"] > 20
     for name in ("jam", "fade"):
         alarms = [cause == name for cause, on in zip(seen["cause"], seen["on"], strict=True) if on]
-        assert sum(alarms) <= sum(told[name] for told in counted.values())
+        assert sum(alarms) <= sum(reported[name] for reported in counted.values())
     assert all((cause == "none") != on for cause, on in zip(seen["cause"], seen["on"], strict=True))
     assert sum(cause == "jam" for cause in seen["cause"]) > 10
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("keys", "reported"),
     [
         ({"model": "none.npz"}, "none.npz"),
         ({"model": "offline.npz"}, "which it does not see on line"),
@@ -116,12 +116,12 @@ def test_an_alarm_has_the_cause_that_judging_counts(trained, tmp_path):
         ({"model": "text.npz"}, "is not a detector"),
     ],
 )
-def test_detectors_that_do_not_fit_are_refused_by_check(trained, keys, told):
+def test_detectors_that_do_not_fit_are_refused_by_check(trained, keys, reported):
     folder, _, detector = trained
     replace(detector, facts={**detector.facts, "offline": True}).save(folder / "offline.npz")
     (folder / "text.npz").write_text("no")
     made = scenario(folder, **keys)
-    with pytest.raises(ScenarioError, match=told):
+    with pytest.raises(ScenarioError, match=reported):
         cosim.run(made, out=folder / "runs")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -174,7 +176,7 @@ def test_a_unit_in_a_scenario_takes_the_power_of_hosts_and_is_repeatable(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         ({"signal": "tasks"}, "'tasks' is a table of every run's results"),
         ({"signal": "Events"}, "'Events' is a table of every run's results"),
@@ -182,9 +184,9 @@ def test_a_unit_in_a_scenario_takes_the_power_of_hosts_and_is_repeatable(tmp_pat
         ({"column": "time"}, "'time' is a column of every table of results"),
     ],
 )
-def test_names_that_results_have_are_refused(change, told):
+def test_names_that_results_have_are_refused(change, reported):
     output = {"from": "temperature", "signal": "room", "column": "temperature", **change}
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=reported):
         FmiConfig.model_validate({"unit": "example.py", "outputs": [output]})
 
 
@@ -192,3 +194,72 @@ def test_a_start_value_is_a_number():
     output = {"from": "temperature", "signal": "room", "column": "temperature"}
     with pytest.raises(ValueError, match="finite"):
         FmiConfig.model_validate({"unit": "example.py", "outputs": [output], "params": {"outside": float("nan")}})
+
+
+def changed(tank: Path, target: Path, *edits: tuple[str, str], platform: str = "") -> Path:
+    """The unit with another description, or with its binaries under another platform's name."""
+    with zipfile.ZipFile(tank) as old, zipfile.ZipFile(target, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name == "modelDescription.xml":
+                text = data.decode()
+                for before, after in edits:
+                    assert before in text
+                    text = text.replace(before, after, 1)
+                data = text.encode()
+            if platform and name.startswith("binaries/"):
+                name = re.sub("^binaries/[^/]+", f"binaries/{platform}", name)
+            new.writestr(name, data)
+    return target
+
+
+def said(unit: Path, tmp_path: Path, **block: object) -> list[tuple[bool, str]]:
+    outputs = [{"from": "level", "signal": "tank", "column": "level", "unit": "m", "meaning": "water"}]
+    config = FmiConfig.model_validate({"unit": str(unit), "outputs": outputs, **block})
+    return [(one.fatal, one.message) for one in problems(config, context(tmp_path, tmp_path))]
+
+
+ONCE = 'canBeInstantiatedOnlyOncePerProcess="'
+TEXT_PARAMETER = '<ScalarVariable name="weather" valueReference="99" causality="parameter" variability="fixed">'
+
+
+def test_what_a_unit_says_of_itself_is_read_before_a_run(tank, tmp_path):
+    assert said(tank, tmp_path) == []
+    ((fatal, text),) = said(changed(tank, tmp_path / "w.fmu", platform="win64"), tmp_path)
+    assert fatal
+    assert "has no binary for" in text
+    assert "its platforms: win64" in text
+    edits = [('generationTool="PythonFMU', 'generationTool="Dymola')]  # PythonFMU's units need their tool: Python
+    ((fatal, text),) = said(changed(tank, tmp_path / "t.fmu", *edits), tmp_path)
+    assert not fatal
+    assert "needs Dymola" in text
+
+
+def test_a_unit_that_exists_once_in_a_process_has_one_node(tank, tmp_path):
+    with zipfile.ZipFile(tank) as archive:
+        stated = re.search(r'canBeInstantiatedOnlyOncePerProcess="\w+"', archive.read("modelDescription.xml").decode())
+    edit = (stated[0], f'{ONCE}true"') if stated else ("<CoSimulation ", f'<CoSimulation {ONCE}true" ')
+    unit = changed(tank, tmp_path / "o.fmu", edit)
+    ((fatal, text),) = said(unit, tmp_path)
+    assert fatal
+    assert "can be instantiated once in a process, and" in text
+    node = small_scene("x").nodes[0].id
+    assert said(unit, tmp_path, nodes=node) == []
+
+
+def test_parameters_may_be_text(tank, tmp_path):
+    edit = ("<ModelVariables>", f'<ModelVariables>{TEXT_PARAMETER}<String start="a"/></ScalarVariable>')
+    unit = changed(tank, tmp_path / "s.fmu", edit)
+    assert said(unit, tmp_path, params={"weather": "turin.epw", "area": 3.0}) == []
+    assert said(unit, tmp_path, params={"weather": 3}) == [(True, "'weather' takes text, not 3")]
+    assert said(unit, tmp_path, params={"area": "wide"}) == [
+        (True, "'area' takes a number or true or false, not 'wide'")
+    ]
+
+
+def test_a_description_that_breaks_the_standard_can_be_taken_as_it_is(tank, tmp_path):
+    unit = changed(tank, tmp_path / "u.fmu", ("<Real", '<Real unit="degC"'))
+    ((fatal, text),) = said(unit, tmp_path)
+    assert fatal
+    assert "validate: false" in text
+    assert said(unit, tmp_path, validate=False) == []

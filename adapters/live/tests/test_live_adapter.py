@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.adapters.live import ADAPTER
-from cosim.adapters.live.arrivals import Arrivals
+from cosim.adapters.live.arrivals import LiveArrivals
 from cosim.adapters.live.books import LiveTaskAccounts
 from cosim.adapters.live.config import LiveConfig, OffloadBlock
-from cosim.adapters.live.readings import Readings
+from cosim.adapters.live.readings import LiveReadings
 from cosim.contract.adapter import Context, Inputs, services_in
 from cosim.contract.entities import Geo, Node, Scene, SlotRange, Workload
 from cosim.contract.errors import RunError, ScenarioError
@@ -26,11 +26,11 @@ from cosim.contract.laws import Law
 from cosim.contract.node_keys import Live
 from cosim.contract.presence import Presence
 from cosim.contract.signals import MOBILITY, RESOURCES, TASK, TASK_STATUS
-from cosim.engine.continuum.arrivals import Task
+from cosim.engine.continuum.arrivals import SourceTask
 from cosim.results.ledgers import ledger_faults
 from cosim.talk import keys
 from cosim.testbed.live import agent
-from cosim.testbed.live.lease import Lease, NodeSlot, Standing
+from cosim.testbed.live.lease import Lease, NodeSlot, SlotStanding
 from cosim.testbed.live.task_queue import TaskResult
 from tests.ports import free_port
 
@@ -141,7 +141,7 @@ def test_machines_report_move_and_run_tasks(tmp_path, agents):
         for frame, k in rows:
             times = [frame[name][k] for name in ("created", "uploaded", "started", "computed", "ended")]
             assert times == sorted(times)
-            assert frame["ended"][k] <= frame.time + 1e-9
+            assert frame["ended"][k] <= frame.time + 0.05  # the machine's clock is known within half a round trip
             assert (frame["host"][k], frame.slot[k], frame["output"][k]) == (1, 0, 200.0)
             assert TASK_STATUS[frame["status"][k]] == "completed"
         assert sorted(frame["task"][k] for frame, k in rows) == list(range(len(rows)))
@@ -183,7 +183,7 @@ def test_a_run_that_is_not_in_real_time_needs_nobody_or_is_refused(tmp_path, mis
 def test_who_does_not_come_is_named(tmp_path, missing):
     made, about = adapter(tmp_path, live(missing=missing, wait=0.2), start=False)
     with pytest.raises(
-        RunError, match=r"took the place of node 'pi' within 0\.2 s; start one with  cosim attach --key pi"
+        RunError, match=r"within 0\.2 s; 'nodes\.pi\.live\.wait' allows more; start one with  cosim attach --key pi"
     ):
         made.start(about)
     made.close()
@@ -191,7 +191,7 @@ def test_who_does_not_come_is_named(tmp_path, missing):
 
 @pytest.mark.parametrize(
     ("missing", "said"),
-    [("fail", "the machine of node 'pi' has left the run: gone"), ("wait", r"within 0\.6 s; start one with")],
+    [("fail", "the machine of node 'pi' has left the run: gone"), ("wait", r"6 s; 'nodes\.pi\.live\.wait' allows")],
 )
 def test_a_machine_that_leaves_ends_the_run_or_holds_it_up(tmp_path, agents, missing, said):
     agents("pi", None)
@@ -239,7 +239,7 @@ def test_arrivals_follow_the_laws_and_repeat():
     )  # fmt: skip
     lists = []
     for cuts in ([500.0], [20.0, 30.5, 100.0, 500.0]):
-        arrivals = Arrivals(7, load, 0, OffloadBlock.model_validate({"share": "40 %"}))
+        arrivals = LiveArrivals(7, load, 0, OffloadBlock.model_validate({"share": "40 %"}))
         for slot in arrivals.slots:
             arrivals.appear(slot)
         lists.append([arrival for cut in cuts for arrival in arrivals.until(cut)])
@@ -259,7 +259,7 @@ endings = st.lists(
 def test_the_books_close_whatever_happens(ends):
     books = LiveTaskAccounts((workload(), workload(name="other", deadline=0.001)))
     for number, status in ends:
-        made = books.make(number, Task(1.0, 0, 100, 10, 1e6, 100), 1.0)
+        made = books.make(number, SourceTask(1.0, 0, 100, 10, 1e6, 100), 1.0)
         if status == "refused":
             books.refuse(made, 1.0)
         elif status != "open":
@@ -276,23 +276,36 @@ def test_the_books_close_whatever_happens(ends):
     assert fault(frame, TASK, 10) == ""
     assert len(frame) == len(ends) - summary["tasks"]["in_flight"]
     assert len(books.frame(6.0)) == 0
+    assert books.summary()["tasks"]["ages"] == [5.0] * summary["tasks"]["in_flight"]
 
 
 def reported(moment, **values):
     """A report of a machine."""
     fields = {
         "cpu": 0.5, "memory": None, "received": 0.0, "sent": 1.0, "temperature": None, "power": 3.0, "meter": "ina",
-        "position": None, "running": 0, "waiting": 0,
+        "cpu_wait": None, "memory_wait": None, "io_wait": None, "position": None, "running": 0, "waiting": 0,
     }  # fmt: skip
     return {"reported": moment, "report": {**fields, **values}}
+
+
+def test_seconds_in_which_programs_waited_for_their_machine_are_listed():
+    scene = Scene.build((live("pi"),))
+    readings = LiveReadings(scene, {0: scene.nodes[0]}, Presence(scene))
+    slot = NodeSlot(0, "pi", "pi", 5.0, 1.0, True, False)
+    for moment, waited in ((1.0, 0.001), (2.0, 0.5), (2.2, 0.5), (3.0, 0.021)):
+        readings.frames(
+            moment, [SlotStanding(slot, **reported(min(moment, round(moment)), cpu_wait=waited, io_wait=0.1))]
+        )
+    account = readings.account("pi")
+    assert (account["reports"], account["starved"]) == (3, {"cpu": {"reports": 2, "at": [2.0, 3.0]}})
 
 
 def test_where_a_vehicle_is_its_autopilot_alone_says():
     plain, drone = live("pi"), replace(live("uav"), keys=(("vehicle", '{"frame":"copter"}'),))
     scene = Scene.build((plain, drone), geo=Geo(39.0, 22.0, 0.0))
-    readings = Readings(scene, {0: plain, 1: drone}, Presence(scene))
+    readings = LiveReadings(scene, {0: plain, 1: drone}, Presence(scene))
     standings = [
-        Standing(NodeSlot(k, node.id, node.id, 5.0, 1.0, True, False), **reported(1.0, position=[39.0, 22.0, 0.0]))
+        SlotStanding(NodeSlot(k, node.id, node.id, 5.0, 1.0, True, False), **reported(1.0, position=[39.0, 22.0, 0.0]))
         for k, node in enumerate(scene.nodes)
     ]
     resources, mobility = readings.frames(1.0, standings)
@@ -303,8 +316,8 @@ def test_where_a_vehicle_is_its_autopilot_alone_says():
 def test_counters_go_on_and_speeds_come_from_the_way():
     node = live()
     scene = Scene.build((UAV, node), geo=Geo(39.0, 22.0, 0.0))
-    readings = Readings(scene, {1: node}, Presence(scene))
-    standing = Standing(NodeSlot(1, "pi", "pi", 5.0, 1.0, True, False))
+    readings = LiveReadings(scene, {1: node}, Presence(scene))
+    standing = SlotStanding(NodeSlot(1, "pi", "pi", 5.0, 1.0, True, False))
 
     def at(moment, received, latitude):
         standing.lease = Lease(0, b"p", b"s", b"i", {}, 0.0, 9.0)

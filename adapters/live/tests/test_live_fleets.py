@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.adapters.live.adapter import LiveAdapter
-from cosim.adapters.live.arrivals import Arrivals
+from cosim.adapters.live.arrivals import LiveArrivals
 from cosim.adapters.live.check import unsendable
-from cosim.adapters.live.choice import PORT, Choice
+from cosim.adapters.live.choice import PORT, NodeChoice
 from cosim.adapters.live.config import LiveConfig, OffloadBlock
 from cosim.adapters.live.tests.test_live_adapter import checked, context, workload
 from cosim.adapters.live.tests.test_live_real import CALLS, RUNS
@@ -22,9 +22,10 @@ from cosim.contract.entities import Fleet, Link, Node, Scene, SlotRange, Stage
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame
 from cosim.contract.laws import Law
+from cosim.contract.link import LinkState
 from cosim.contract.node_keys import Cell, Live, Radio
 from cosim.contract.slots import SlotBook
-from cosim.engine.continuum.arrivals import Source, Task, engine_seed
+from cosim.engine.continuum.arrivals import SourceTask, TaskSource, engine_seed
 from cosim.results.ledgers import ledger_faults
 from cosim.testbed.live.lease import Lease, NodeSlot
 from cosim.testbed.live.roster import Roster
@@ -34,7 +35,7 @@ RADIO, CELL = Radio(), Cell()
 LIVE = Live.si(lease=5.0, interval=0.1, wait=15.0)
 TRUCK = Node("trucks", "vehicle", "device", cores=2, radio=RADIO, runs=RUNS, live=LIVE, missing="wait")
 BASE = Node("north", "base-station", "edge", (0, 0, 0), cores=2, cell=CELL, runs=RUNS, live=LIVE, missing="wait")
-LINKS = (Link((SlotRange(0),), (SlotRange(1),), 1e9, 0.001, 0.0, 0.0),)
+LINKS = (Link((SlotRange(0),), (SlotRange(1),), LinkState(1e9, 0.001)),)
 BLOCK = OffloadBlock.model_validate(CALLS)
 
 
@@ -69,7 +70,7 @@ def roster(found, *idle):
 
 def test_a_device_calls_the_base_station_that_serves_it():
     found = scene()
-    choice, there = Choice(found), roster(found)
+    choice, there = NodeChoice(found), roster(found)
     for _ in range(3):
         choice.sent("south")  # busy, and yet it serves
     choice.served([link(trucks_1=1, trucks_2=0)])
@@ -92,7 +93,7 @@ def test_tasks_are_made_for_vehicles_that_are_there(tmp_path_factory, steps):
     found = scene(workload(1.0, sources=(SlotRange(3, 3),)))
     adapter = LiveAdapter(LiveConfig.model_validate({"offload": {"detect": CALLS}}))
     adapter.start(_unreal(tmp_path_factory))
-    adapter._choice = Choice(found)
+    adapter._choice = NodeChoice(found)
     gateway = _Gateway(roster(found))
     book, made, skipped = SlotBook(3, 3, "trucks"), 0, 0
     for members, arrivals in steps:
@@ -100,7 +101,7 @@ def test_tasks_are_made_for_vehicles_that_are_there(tmp_path_factory, steps):
         assert len(checked(adapter.step(0.0, Inputs({"mobility": (frame,)})))["resources"]) == 0
         here = set(frame.slot.tolist())
         for k in arrivals:
-            adapter._make(gateway, 0, BLOCK, Task(0.0, 3 + k, 100, 10, 1e6, 100), 0.0)
+            adapter._make(gateway, 0, BLOCK, SourceTask(0.0, 3 + k, 100, 10, 1e6, 100), 0.0)
             made, skipped = made + (3 + k in here), skipped + (3 + k not in here)
     summary = adapter.finish()
     assert (summary["tasks"]["created"], summary["skipped"]) == (made, skipped)
@@ -122,7 +123,7 @@ def test_a_member_makes_the_tasks_of_the_step_in_which_it_came(tmp_path_factory)
     adapter._come_and_go(2.5, [Frame("mobility", 2.0, old.slot, dict(old.columns), old.table)])
     ((_, _, arrivals),) = adapter._arrivals
     seed = engine_seed(context(tmp_path_factory.mktemp("other"), scene(load)).seed_of("continuum"))
-    expected = list(Source(seed, load, 0, 3, int(old.table.generation[0]), 2.0).until(9.0))
+    expected = list(TaskSource(seed, load, 0, 3, int(old.table.generation[0]), 2.0).until(9.0))
     assert list(arrivals.until(9.0)) == expected
     adapter.close()
 
@@ -144,22 +145,32 @@ class _Gateway:
         return found
 
 
-@pytest.mark.parametrize(("pace", "least"), [("machine", 0.0), ("node", 2.5)])
-def test_a_host_may_take_the_time_of_its_own_clock_and_is_free_when_its_answer_is_here(tmp_path_factory, pace, least):
+@pytest.mark.parametrize(
+    ("more", "least", "size"),
+    [
+        ({}, 0.0, 256),
+        ({"pace": "node"}, 2.5, 256),
+        ({"kernel": "hold"}, 2.5, 1),
+        ({"kernel": "hold", "size": 40}, 0.0, 40),
+    ],
+)
+def test_a_host_may_take_the_time_of_its_own_clock_and_is_free_when_its_answer_is_here(
+    tmp_path_factory, more, least, size
+):
     """5e9 cycles, 2.5e9 of them on board, at 1 GHz; and the second task finds the first one's host free again."""
     found = scene(workload(1.0, sources=(SlotRange(3, 3),)))
     adapter = LiveAdapter(LiveConfig.model_validate({"offload": {"detect": CALLS}}))
     adapter.start(_unreal(tmp_path_factory))
-    adapter._choice, adapter._clocks = Choice(found), {"north": 1e9, "south": 1e9}
+    adapter._choice, adapter._clocks = NodeChoice(found), {"north": 1e9, "south": 1e9}
     adapter.step(0.0, Inputs({"mobility": (mobility(SlotBook(3, 3, "trucks"), "v0"),)}))
     gateway = _Gateway(roster(found))
-    block = BLOCK.model_copy(update={"pace": pace})
+    block = OffloadBlock.model_validate({**CALLS, **more})
     for ended in ([], [TaskResult(0, 3, "done", 0.0, 0.0, 0.1, 0.1, 0.2, 0.3, 10, "")]):
         gateway.ended = ended
-        adapter._make(gateway, 0, block, Task(0.0, 3, 100, 10, 5e9, 100, 2.5e9), 0.0)
-    assert [body["least"] for body in gateway.bodies] == [least] * 2
+        adapter._make(gateway, 0, block, SourceTask(0.0, 3, 100, 10, 5e9, 100, 2.5e9), 0.0)
+    assert [(body["least"], body["size"]) for body in gateway.bodies] == [(least, size)] * 2
     assert len({body["to"] for body in gateway.bodies}) == 1
-    adapter._make(gateway, 0, block, Task(0.0, 3, 100, 10, 5e9, 100, 2.5e9), 0.0)
+    adapter._make(gateway, 0, block, SourceTask(0.0, 3, 100, 10, 5e9, 100, 2.5e9), 0.0)
     assert gateway.bodies[2]["to"] != gateway.bodies[1]["to"]
     adapter.close()
 
@@ -190,13 +201,13 @@ FILTER, DETECT = stage("filter", pinned=True, work=3e6), stage("detect", 0, work
 def test_stages_in_a_line_are_done_on_board_and_at_the_host():
     load = workload(10.0, sources=(SlotRange(3, 3),), graph=(FILTER, DETECT, stage("sort", 1, output=4.0)))
     assert unsendable(scene(load), {"detect": BLOCK}, "live") == []
-    arrivals = Arrivals(1, load, 0, BLOCK)
+    arrivals = LiveArrivals(1, load, 0, BLOCK)
     arrivals.appear(3)
     (first, *_) = arrivals.until(1.0)
     assert (first.input, first.sent, first.output) == (1000, 60, 4)
     assert (first.onboard, first.work) == (3e6, 10e6)
     every = workload(10.0, graph=(stage("all"),))  # nothing on board: the input is sent
-    arrivals = Arrivals(1, every, 0, BLOCK)
+    arrivals = LiveArrivals(1, every, 0, BLOCK)
     arrivals.appear(arrivals.slots[0])
     (one, *_) = arrivals.until(1.0)
     assert (one.input, one.sent, one.onboard, one.work) == (1000, 1000, 0.0, 2e6)

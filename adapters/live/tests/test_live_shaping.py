@@ -10,12 +10,13 @@ import pytest
 
 from cosim.adapters.live import ADAPTER
 from cosim.adapters.live.config import LiveConfig
-from cosim.adapters.live.shaping import Shaping
+from cosim.adapters.live.shaping import LiveShaping
 from cosim.adapters.live.tests.test_live_adapter import PERIOD, agents, context  # noqa: F401 - a fixture
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Event, Fleet, Node, Scene, SlotRange
 from cosim.contract.entities import Link as Wire
 from cosim.contract.frame import Frame
+from cosim.contract.link import LinkState
 from cosim.contract.node_keys import Cell, Live, Radio, Software, Wifi
 from cosim.contract.slots import SlotBook
 from cosim.scenario.plan.plan import AdapterPlan
@@ -32,7 +33,7 @@ def live(address="", shaping=True):
 
 
 def wire(a, b, rate=1e8, delay=0.02, loss=0.0):
-    return Wire((SlotRange(a),), (SlotRange(b),), rate, delay, loss, 0.0)
+    return Wire((SlotRange(a),), (SlotRange(b),), LinkState(rate, delay, loss=loss))
 
 
 NODES = (
@@ -72,13 +73,13 @@ def inputs(*frames, events=()):
     return Inputs(found, events)
 
 
-def told(found):
+def reported(found):
     return {name: {link.address: link for link in links} for name, links in found.items()}
 
 
 def test_a_way_over_a_cell_and_a_wire_has_the_least_rate_and_all_delays_and_losses():
-    shaping = Shaping(SCENE, LIVE)
-    found = told(shaping.changed(inputs(cells((0, 2, 1e7, 2e7)))))
+    shaping = LiveShaping(SCENE, LIVE)
+    found = reported(shaping.changed(inputs(cells((0, 2, 1e7, 2e7)))))
     up, down = found["uav"]["10.0.0.4"], found["edge"]["10.0.0.1"]
     assert up[1:] == (1e7, pytest.approx(0.024), 0.0, pytest.approx(0.1))
     assert down.rate == 2e7
@@ -91,46 +92,46 @@ def test_a_member_of_a_fleet_passes_packets_on_while_it_is_there():
     relay = Node("relays", "edge", "edge", runs=Software(image="vedgenode"))
     ends = tuple(Node(name, "edge", "edge", live=live(f"10.0.0.{k}")) for k, name in enumerate(("one", "two"), 1))
     scene = Scene.build(ends, (Fleet("relays", "sumo", 0, 1, relay),), (wire(0, 2), wire(2, 1)))
-    shaping, book = Shaping(scene, dict(enumerate(ends))), SlotBook(2, 1, "relays")
+    shaping, book = LiveShaping(scene, dict(enumerate(ends))), SlotBook(2, 1, "relays")
     for present, rate in ((["r"], 1e8), ([], 0.0), (["s"], 1e8)):
         places = Frame("mobility", 0.0, book.assign(present), {}, book.table())
-        assert told(shaping.changed(inputs(places)))["one"]["10.0.0.2"].rate == rate
+        assert reported(shaping.changed(inputs(places)))["one"]["10.0.0.2"].rate == rate
 
 
 def test_what_no_model_has_spoken_of_yet_is_left_alone_and_what_is_out_of_reach_is_down():
-    shaping = Shaping(SCENE, LIVE)
-    assert told(shaping.changed(inputs())) == {}
-    found = told(shaping.changed(inputs(cells((0, -1, 0.0, 0.0)))))
+    shaping = LiveShaping(SCENE, LIVE)
+    assert reported(shaping.changed(inputs())) == {}
+    found = reported(shaping.changed(inputs(cells((0, -1, 0.0, 0.0)))))
     assert found["uav"]["10.0.0.4"] == Impairment("10.0.0.4", 0.0, 0.0, 0.0, 1.0)
     assert found["edge"]["10.0.0.1"].loss == 1.0
 
 
 def test_wifi_is_direct_and_comes_first():
-    shaping = Shaping(SCENE, LIVE)
+    shaping = LiveShaping(SCENE, LIVE)
     frame = peers((0, 1, 5e6, 0.002, 0.001, 0.05, -70), (1, 0, 6e6, 0.002, 0.001, 0.05, -70))
-    found = told(shaping.changed(inputs(frame, cells((0, 2, 1e7, 2e7), (1, 2, 1e7, 2e7)))))
+    found = reported(shaping.changed(inputs(frame, cells((0, 2, 1e7, 2e7), (1, 2, 1e7, 2e7)))))
     assert found["uav"]["10.0.0.2"] == Impairment("10.0.0.2", 5e6, 0.002, 0.001, 0.05)
-    found = told(shaping.changed(inputs(peers(), cells((0, 2, 1e7, 2e7), (1, 2, 1e7, 3e6)))))
+    found = reported(shaping.changed(inputs(peers(), cells((0, 2, 1e7, 2e7), (1, 2, 1e7, 3e6)))))
     assert found["uav"]["10.0.0.2"][1:] == (3e6, pytest.approx(0.008), 0.0, pytest.approx(0.19))  # over the cell
 
 
 def test_only_what_has_changed_is_told_and_failures_count():
-    shaping = Shaping(SCENE, LIVE)
+    shaping = LiveShaping(SCENE, LIVE)
     frame = cells((0, 2, 1e7, 2e7))
     shaping.changed(inputs(frame))
     assert shaping.changed(inputs(frame)) == {}
     assert shaping.changed(inputs(cells((0, 2, 1.001e7, 2e7)))) == {}
-    assert told(shaping.changed(inputs(cells((0, 2, 1.2e7, 2e7)))))["uav"]["10.0.0.4"].rate == 1.2e7
+    assert reported(shaping.changed(inputs(cells((0, 2, 1.2e7, 2e7)))))["uav"]["10.0.0.4"].rate == 1.2e7
     slower = Event(1.0, "degrade", (), ((SlotRange(2),), (SlotRange(3),)), 0.0, 0.0, 0.01)
-    found = told(shaping.changed(inputs(frame, events=(slower,))))
+    found = reported(shaping.changed(inputs(frame, events=(slower,))))
     assert found["uav"]["10.0.0.4"].rate == found["edge"]["10.0.0.1"].rate == 1e6
-    found = told(shaping.changed(inputs(frame, events=(Event(2.0, "fail", (SlotRange(3),), None, 0.0, 0.0, 1.0),))))
+    found = reported(shaping.changed(inputs(frame, events=(Event(2.0, "fail", (SlotRange(3),), None, 0.0, 0.0, 1.0),))))
     assert (found["uav"]["10.0.0.4"].rate, found["edge"]["10.0.0.1"].rate) == (0.0, 0.0)
 
 
 def test_an_unlimited_wire_says_so():
     scene = Scene.build((NODES[3], NODES[4]), (), (wire(0, 1, math.inf, 0.0),))
-    found = told(Shaping(scene, dict(enumerate(scene.nodes))).changed(inputs()))
+    found = reported(LiveShaping(scene, dict(enumerate(scene.nodes))).changed(inputs()))
     assert found["edge"]["10.0.0.5"] == Impairment("10.0.0.5", None, 0.0, 0.0, 0.0)
 
 
@@ -165,14 +166,14 @@ def test_the_summary_says_whether_links_were_held(tmp_path, agents, caplog, monk
         shaper = Function(calls.append) if allowed else None
         attached = agents("lab", made._gateway.addresses[-1], node="edge", shaper=shaper, tasks=False)
         assert made._gateway.wait_for(["edge"], 15) == []
-        end, told = time.monotonic() + 60, {}
-        while not told.get("reports") and time.monotonic() < end:
+        end, reported = time.monotonic() + 60, {}
+        while not reported.get("reports") and time.monotonic() < end:
             made.step(0.0, Inputs())
             time.sleep(PERIOD)
-            told = made.finish()["nodes"]["edge"]["shaping"]
-        assert (told["links"], told["ability"]) == (1, "full" if allowed else "none")
-        assert told["held"] == held
-        assert ("--allow-shaping" in told["unshaped"]) is not allowed
+            reported = made.finish()["nodes"]["edge"]["shaping"]
+        assert (reported["links"], reported["ability"]) == (1, "full" if allowed else "none")
+        assert reported["held"] == held
+        assert ("--allow-shaping" in reported["unshaped"]) is not allowed
         assert "shaping" not in made.finish()["nodes"]["far"]
         row = next(row for row in made._gateway.roster.table(0.0) if row["name"] == "edge")
         assert row["shaping"] == ("full" if allowed else "none")

@@ -23,7 +23,7 @@ from cosim.testbed.inference.plants import picture, weeds
 from cosim.testbed.live.work import call
 
 BLOCK = {"run": "forward", "kernel": "weeds", "path": "network", "pictures": "vehicle", "size": 200}
-TOLD = {"vehicle": {"weeds": "weeds.asc", "pictures": {"uav": [800, 600]}}}
+REPORTED = {"vehicle": {"weeds": "weeds.asc", "pictures": {"uav": [800, 600]}}}
 TAKEN = {"pictures": 1, "taken": 3.0, "x": 10.0, "y": 10.0, "heading": 40.0, "pixel": 0.01, "area": 48.0,
          "light": 3e4, "found": 1.0, "density": 0.1}  # fmt: skip
 
@@ -35,7 +35,7 @@ def given(tmp_path):
     (tmp_path / "weeds.asc").write_text(f"ncols 20\nnrows 20\nxllcorner 0\nyllcorner 0\ncellsize 1\n{rows}\n")
     load = workload(5.0, sources=(SlotRange(0),), input=Law("fixed", 130e3), output=Law("fixed", 400.0))
     found = scene(replace(real("uav", "device"), id="uav"), real("edge"), workloads=(load,))
-    return replace(context(tmp_path, found), root=str(tmp_path), told=TOLD)
+    return replace(context(tmp_path, found), root=str(tmp_path), offered=REPORTED)
 
 
 def config(**block):
@@ -80,12 +80,12 @@ def test_what_the_service_finds_is_judged_and_told(tiles):
     frame = tiles.frame(4.0)
     assert fault(frame, TILE, 2) == ""
     assert len(frame.slot) == 12
-    told = tiles.summary()
-    assert told["looked_at"] == 12
-    assert told["weeds"] == frame["weeds"].sum() == pytest.approx(96, abs=40)  # of 48 m2
-    assert told["found"] == told["hits"] + told["false_alarms"]
-    assert told["recall"] > 0.8  # no crop stands in the way
-    assert told["precision"] > 0.8
+    reported = tiles.summary()
+    assert reported["looked_at"] == 12
+    assert reported["weeds"] == frame["weeds"].sum() == pytest.approx(96, abs=40)  # of 48 m2
+    assert reported["found"] == reported["hits"] + reported["false_alarms"]
+    assert reported["recall"] > 0.8  # no crop stands in the way
+    assert reported["precision"] > 0.8
     assert len(tiles.frame(5.0).slot) == 0
 
 
@@ -115,16 +115,16 @@ def test_a_device_sends_its_tile_and_fills_it_up(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("block", "told", "words"),
+    ("block", "reported", "words"),
     [
-        ({"pictures": "camera"}, TOLD, "'camera' takes no pictures"),
+        ({"pictures": "camera"}, REPORTED, "'camera' takes no pictures"),
         ({}, {"vehicle": {"weeds": None, "pictures": {}}}, "'vehicle' takes no pictures"),
         ({}, {"vehicle": {"weeds": "weeds.asc", "pictures": {"other": [9, 9]}}}, "uav: no camera"),
-        ({"size": 300}, TOLD, "a tile of 300 x 300 pixels has 270032 B"),
+        ({"size": 300}, REPORTED, "a tile of 300 x 300 pixels has 270032 B"),
     ],
 )
-def test_pictures_that_cannot_be_sent_are_refused(given, block, told, words):
-    found = problems(config(**block), replace(given, told=told))
+def test_pictures_that_cannot_be_sent_are_refused(given, block, reported, words):
+    found = problems(config(**block), replace(given, offered=reported))
     assert any(words in problem.message for problem in found)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.adapters.mosaik.clock import Clock, transient, triggers
-from cosim.adapters.mosaik.wiring import Board, Feed, SlotNames, Tap
+from cosim.adapters.mosaik.wiring import Board, InputFeed, OutputTap, SlotNames
 from cosim.contract.entities import Node, Scene
 from cosim.contract.frame import Frame
 from cosim.contract.signals import Column, Signal
@@ -86,11 +86,11 @@ def test_what_goes_in_by_node_comes_out_by_node(rows):
     """Gather and scatter are inverse for every set of present nodes; NaN and absence look alike."""
     slots = np.array(sorted(rows), np.int32)
     frame = Frame("s", 0.0, slots, {"heat": np.array([rows[slot] for slot in sorted(rows)])})
-    feed = Feed("s", HEAT, "a", {slot: [f"e{slot}"] for slot in range(5)}, SlotNames(SCENE))
+    feed = InputFeed("s", HEAT, "a", {slot: [f"e{slot}"] for slot in range(5)}, SlotNames(SCENE))
     given_ = {}
     feed.gather([frame], given_)
     board = Board(Signal("t", "", (HEAT,)), np.arange(5, dtype=np.int32))
-    board.taps.append(Tap("heat", "a", {f"e{slot}": np.array([slot]) for slot in range(5)}))
+    board.taps.append(OutputTap("heat", "a", {f"e{slot}": np.array([slot]) for slot in range(5)}))
     latest = {(eid, "a"): sum(attrs["a"].values()) for eid, attrs in given_.items()}
     out = board.frame(0.0, latest)
     for slot in range(5):

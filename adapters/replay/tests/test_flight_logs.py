@@ -17,6 +17,7 @@ from cosim.adapters.replay import ADAPTER
 from cosim.adapters.replay.adapter import ReplayAdapter
 from cosim.adapters.replay.backend import UnreadableError, read
 from cosim.adapters.replay.config import ReplayConfig
+from cosim.adapters.replay.mavlog import _MODES, _PILOT
 from cosim.adapters.replay.ulog import MAGIC, ULogError, read_ulog
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Fleet, Geo, Node, Scene
@@ -39,8 +40,9 @@ def ulog(*messages, version=1, flags=bytes(40)):
     return MAGIC + bytes([version]) + (10**6).to_bytes(8, "little") + message("B", flags) + b"".join(messages)
 
 
-def subscribed(number, topic, fields):
-    return message("F", f"{topic}:{fields}".encode()) + message("A", struct.pack("<BH", 0, number) + topic.encode())
+def subscribed(number, topic, fields, instance=0):
+    joined = struct.pack("<BH", instance, number) + topic.encode()
+    return message("F", f"{topic}:{fields}".encode()) + message("A", joined)
 
 
 def row(number, layout, *values):
@@ -254,6 +256,76 @@ def test_a_real_dataflash_log_is_replayed(tmp_path):
     assert vehicle["voltage"][0] == pytest.approx(12.4, abs=0.05)
 
 
+FLASH = {  # layout and columns by message, in ArduPilot's dataflash format (AP_Logger: FMT)
+    "MSG": (1, "QZ", "TimeUS,Message"), "POS": (2, "QLLf", "TimeUS,Lat,Lng,Alt"),
+    "MODE": (3, "QMBB", "TimeUS,Mode,ModeNum,Rsn"), "ARM": (4, "QB", "TimeUS,ArmState"), "EV": (5, "QB", "TimeUS,Id"),
+    "BAT": (6, "QBffB", "TimeUS,Inst,Volt,Curr,RemPct"),
+}  # fmt: skip
+PACKED = {"Q": "Q", "Z": "64s", "L": "i", "f": "f", "M": "B", "B": "B"}
+
+
+def dataflash(*messages):
+    """A log of (name, values) as ArduPilot writes it."""
+    data = b""
+    for name, (number, kinds, columns) in {"FMT": (128, "BBnNZ", "Type,Length,Name,Format,Columns"), **FLASH}.items():
+        size = 89 if name == "FMT" else 3 + struct.calcsize("<" + "".join(PACKED[kind] for kind in kinds))
+        head = struct.pack("<BB4s16s64s", number, size, name.encode(), kinds.encode(), columns.encode())
+        data += b"\xa3\x95\x80" + head
+    for name, *values in messages:
+        number, kinds, _ = FLASH[name]
+        layout = "<" + "".join(PACKED[kind] for kind in kinds)
+        data += b"\xa3\x95" + bytes((number,)) + struct.pack(layout, *values)
+    return data
+
+
+def test_every_mode_that_pymavlink_names_is_known():
+    mavutil = pytest.importorskip("pymavlink.mavutil")
+    tables = [vars(mavutil)[name] for name in vars(mavutil) if name.startswith("mode_mapping_")]
+    names = {mode for one in tables if isinstance(one, dict) for mode in one.values() if isinstance(mode, str)}
+    assert len(names) > 40
+    assert sorted((names | set(mavutil.px4_map)) - set(_MODES) - _PILOT) == []
+
+
+@pytest.mark.parametrize("arming", ["ARM", "EV"])
+def test_a_dataflash_log_has_modes_arming_and_the_first_battery(tmp_path, arming):
+    pytest.importorskip("pymavlink")
+    rows = [("MSG", 0, b"ArduCopter V4.6.0")]
+    for k in range(9):
+        now = 1_000_000 * k
+        rows.append(("POS", now, 470000000, 80000000, 400.0 + k))
+        rows += [("BAT", now, 0, 16.0, 10.0, 90 - k), ("BAT", now, 1, 11.0, 1.0, 5)]
+        if k in (2, 8):
+            rows.append((arming, now, int(k == 2) if arming == "ARM" else {2: 10, 8: 11}[k]))
+        if k in (1, 3, 5, 7):
+            mode = {1: 2, 3: 3, 5: 6, 7: 9}[k]  # ALT_HOLD, AUTO, RTL, LAND
+            rows.append(("MODE", now, mode, mode, 1))
+    path = tmp_path / "copter.bin"
+    path.write_bytes(dataflash(*rows))
+    replayed, seen = started(path), []
+    for second in range(1, 9):
+        _, vehicle = replayed.step(second + 0.5 if second < 8 else 8.0, Inputs())
+        seen.append((VEHICLE_MODE[vehicle["mode"][0]], bool(vehicle["armed"][0])))
+        assert vehicle["voltage"][0] == pytest.approx(16.0)
+    assert seen == [
+        ("manual", False), ("manual", True), ("mission", True), ("mission", True), ("return", True), ("return", True),
+        ("land", True), ("land", False),
+    ]  # fmt: skip
+    assert vehicle["charge"][0] == pytest.approx(0.82)
+    assert "of 2 instances of BAT, 0 is taken" in replayed.finish()["doubts"]
+
+
+def test_the_receiver_s_positions_fill_the_gaps_of_the_estimator(tmp_path):
+    gps = subscribed(9, "vehicle_gps_position", f"{TIME}int32_t lat;int32_t lon;int32_t alt;uint8_t fix_type;")
+    for k in range(40):  # 4 a second from 5 s to 14.75 s; the estimator ends at 8 s
+        gps += row(9, "QiiiB", 5_000_000 + 250_000 * k, 470_000_000 + 1000 * k, 80_000_000, 400_000, 3)
+    path = tmp_path / "gap.ulg"
+    path.write_bytes(flight() + gps)
+    replayed = started(path)
+    mobility, _ = replayed.step(9.5, Inputs())  # 14.5 s of the log
+    assert mobility["y"][0] == pytest.approx(38 * 1e-4 * 6_371_000 * math.pi / 180, rel=0.01)
+    assert any("positions are the receiver's" in line for line in replayed.finish()["taken"])
+
+
 @pytest.fixture
 def telemetry(tmp_path):
     """A telemetry log of two vehicles and a ground station, as pymavlink writes it."""
@@ -262,11 +334,14 @@ def telemetry(tmp_path):
 
     path, stream = tmp_path / "field.tlog", bytearray()
     for k in range(5):
-        for system in (1, 2, 255):
-            link = dialect.MAVLink(None, srcSystem=system, srcComponent=1)
-            kind, autopilot = (2, 3) if system < 255 else (6, 8)
-            said = [link.heartbeat_encode(kind, autopilot, 128 + 81, 4, 4)]
-            if system < 255:
+        for system, part in ((1, 1), (2, 1), (255, 1), (1, 154), (1, 100), (2, 191)):
+            link = dialect.MAVLink(None, srcSystem=system, srcComponent=part)
+            kind, autopilot = (2, 3) if system < 255 and part == 1 else ({255: 6, 1: 26, 2: 18}[system], 8)
+            said = [link.heartbeat_encode(kind, autopilot, 128 + 81 if part == 1 else 0, 4 if part == 1 else 0, 4)]
+            if part == 154:  # a gimbal has an attitude and a supply of its own
+                said += [link.attitude_encode(1000 * k, 1.5, 1.5, 0.0, 0.0, 0.0, 0.0)]
+                said += [link.sys_status_encode(0, 0, 0, 0, 5000, 100, 3, 0, 0, 0, 0, 0, 0)]
+            if system < 255 and part == 1:
                 said += [
                     link.global_position_int_encode(
                         1000 * k, 470000000 + 1000 * system, 80000000, 410000 + 1000 * k, 0, 300, 400, -100, 9000
@@ -292,7 +367,27 @@ def test_a_telemetry_log_has_a_member_for_each_vehicle(telemetry):
     assert vehicle["power"].tolist() == pytest.approx([60.0, 60.0])
     assert vehicle["pitch"].tolist() == pytest.approx([math.degrees(-0.2)] * 2, abs=1e-4)
     assert vehicle["armed"].all()
-    assert VEHICLE_MODE[vehicle["mode"][0]] == "go"
+    assert [VEHICLE_MODE[mode] for mode in vehicle["mode"]] == ["go", "go"]
+
+
+def test_a_telemetry_log_reports_whose_messages_it_took(telemetry):
+    summary = started(telemetry).finish()
+    assert summary["taken"] == [
+        "system 1 is taken by its component 1, without [100, 154]",
+        "system 2 is taken by its component 1, without [191]",
+    ]
+    assert [line.partition(",")[0] for line in summary["doubts"]] == [
+        "speeds of 5 m/s on the average"
+    ]  # it stands still
+
+
+def test_a_second_battery_of_a_log_is_not_passed_over_in_silence(tmp_path):
+    fields = f"{TIME}float voltage_v;float current_a;float remaining;uint8_t warning;"
+    second = subscribed(9, "battery_status", fields, 1) + row(9, "QfffB", 5_000_000, 11.0, 1.0, 0.1, 0)
+    path = tmp_path / "two.ulg"
+    path.write_bytes(flight() + second)
+    summary = started(path).finish()
+    assert "of 2 instances of battery_status, 0 is taken" in summary["doubts"]
 
 
 @pytest.mark.parametrize("name", ["a.tlog", "a.bin"])

@@ -133,8 +133,8 @@ def test_without_interpolation_the_last_sample_holds(tmp_path):
 def test_speed_and_heading_come_from_the_motion(tmp_path):
     rows = [(0, "a", 0, 0), (1, "a", 10, 0), (2, "a", 10, 5), (3, "a", 10, 5), (0, "z", 1, 1), (3, "z", 1, 1)]
     adapter = started(tmp_path, table(tmp_path / "t.csv", rows), interpolate=False)
-    told = [named(step(adapter, float(k)))["a"][3:] for k in range(4)]
-    assert told == [(10.0, 90.0), (5.0, 0.0), (0.0, 0.0), (0.0, 0.0)]
+    reported = [named(step(adapter, float(k)))["a"][3:] for k in range(4)]
+    assert reported == [(10.0, 90.0), (5.0, 0.0), (0.0, 0.0), (0.0, 0.0)]
     assert named(step(adapter, 3.0))["z"][3:] == (0.0, 0.0)
 
 
@@ -224,7 +224,7 @@ def test_local_frame_of_a_far_point():
         ("t.csv", "time,id,lat,lon\n0,a,0,0\n", "in degrees, but the scenario has no 'geo"),
         ("t.dat", "time,id,x,y\n", "neither .xml, .csv"),
         ("t.parquet", "PAR", "cannot be read as Parquet"),
-        ("t.csv.gz", "no gzip", "cannot be read"),
+        ("t.csv.gz", "BZh9 no bzip2", "cannot be read"),
         ("t.xml", "", "not well-formed XML: no element found"),
         ("t.xml", "<fcd-export>\n<timestep time='0'>\n</fcd>", ":3: .*not well-formed"),
         ("t.xml", "<fcd-export/>", "no sample"),
@@ -294,6 +294,20 @@ def checked(root, file, geo, **config):
     return problems(block, Context("replay", scene, 1.0, 100.0, (1,), str(root), str(root)))
 
 
+@pytest.mark.parametrize(("heights", "warned"), [((0, 30), True), ((380, 430), False), ((330, 390), False)])
+def test_heights_above_the_ground_beside_an_origin_above_the_sea_are_noted(tmp_path, heights, warned):
+    rows = [(k, "uav", 47.4, 8.5 + 0.0001 * k, height) for k, height in enumerate(heights)]
+    file = table(tmp_path / "t.csv", rows, "time,id,lat,lon,altitude")
+    found = checked(tmp_path, file, Geo(47.4, 8.5, 400.0))
+    assert [one.message for one in found] == [f"'{file}' has heights of 0 to 30 m, and the origin is at 400 m"] * warned
+    assert not any(one.fatal for one in found)
+
+
+def test_the_ground_that_curves_away_is_no_depth(tmp_path):
+    rows = [(1000 * k, "car", 47.4 + 0.2 + 0.01 * k, 8.5) for k in range(2)]  # 22 km, 39 m below the frame's plane
+    assert checked(tmp_path, table(tmp_path / "t.csv", rows, "time,id,lat,lon"), Geo(47.4, 8.5, 400.0)) == []
+
+
 def test_a_recording_far_from_the_origin_is_told_with_its_place(tmp_path):
     file = table(tmp_path / "t.csv", [(0, "a", 63.4170, 10.4082, 40)], "time,id,lat,lon,height")
     (far,) = checked(tmp_path, file, Geo(47.4, 8.5, 488.0))
@@ -309,3 +323,73 @@ def test_a_recording_of_another_time_is_told_with_its_offset(tmp_path):
     assert not never.fatal
     assert "offset: 25200 s" in never.hint
     assert not checked(tmp_path, file, None, offset="7 h")
+
+
+GEO = Geo(39.36, 22.95, 0.0)
+EAST = 360.0 / (2 * math.pi * 6_378_137.0)  # deg of latitude a metre, near enough for a ratio
+UNITS = {  # heads, and what turns s, m, m/s into their numbers
+    "metric": (("time", "height", "speed"), (lambda t: t, 1.0, 1.0)),
+    "feet": (("time(millisecond)", "altitude(feet)", "speed(mph)"), (lambda t: 1e3 * t, 1 / 0.3048, 1 / 0.44704)),
+    "suffixes": (("time_us", "altitude_ft", "speed_kmh"), (lambda t: 1e6 * t, 1 / 0.3048, 3.6)),
+    "brackets": (("timestamp [ns]", "height [km]", "Speed (knots)"), (lambda t: 1e9 * t, 1e-3, 3600 / 1852)),
+    "unix ms": (("timestamp", "alt", "speed"), (lambda t: 1893456000000 + round(1e3 * t), 1.0, 1.0)),
+    "unix us": (("t", "alt", "speed m/s"), (lambda t: 1893456000000000 + round(1e6 * t), 1.0, 1.0)),
+    "zones": (("time", "alt", "speed"), (lambda t: f"2030-05-01T12:00:{t:012.9f}+02:00", 1.0, 1.0)),
+    "no zone": (("time", "alt", "speed"), (lambda t: f"2030-05-01 10:00:{t:06.3f}", 1.0, 1.0)),
+    "of day": (("time", "alt", "speed"), (lambda t: f"07:00:{t:06.3f}", 1.0, 1.0)),
+}
+
+
+@pytest.mark.parametrize("how", UNITS)
+def test_units_in_heads_and_times_of_any_kind_count(tmp_path, how):
+    (time, height, speed), (stamp, metres, pace) = UNITS[how]
+    rows = [(stamp(k / 5), "d", 39.36 + 2 * k * EAST, 22.95, 120 * metres, 10 * pace) for k in range(121)]
+    path = table(tmp_path / "t.csv", rows, f"{time},id,lat,lon,{height},{speed}")
+    offset = "25200 s" if how == "of day" else "0 s"
+    adapter = started(tmp_path, path, geo=GEO, offset=offset)
+    x, y, z, fast, _ = named(step(adapter, 12.0))["d"]
+    assert (x, fast) == pytest.approx((0.0, 10.0), abs=1e-6)
+    assert y == pytest.approx(120.0, rel=0.01)  # the radius of the ellipsoid is another one here
+    assert z == pytest.approx(120.0, abs=0.01)
+    summary = adapter.finish()
+    assert summary["last"] - summary["first"] == pytest.approx(24.0, abs=1e-6)
+    assert summary["doubts"] == []
+    assert len(summary["taken"]) == {"feet": 3, "suffixes": 3, "brackets": 3, "unix us": 2}.get(
+        how, 0 if how in ("metric", "of day") else 1
+    )
+
+
+def test_an_offset_may_count_from_1970_as_the_file_does(tmp_path):
+    rows = [(1893456000 + k, "d", 10 * k, 0) for k in range(9)]
+    adapter = started(tmp_path, table(tmp_path / "t.csv", rows), offset="1893456002 s")
+    assert named(step(adapter, 1.0))["d"][0] == 30.0
+
+
+def test_speeds_that_contradict_the_motion_are_refused_or_warned_of(tmp_path):
+    context = Context("replay", adapter_scene(5), 1.0, 8.0, (1,), str(tmp_path), str(tmp_path))
+    for factor, fatal in ((1.0, None), (3.6, False), (36.0, True)):
+        table(tmp_path / "t.csv", [(k, "d", 10 * k, 0, 10 * factor) for k in range(9)], "time,id,x,y,speed")
+        found = problems(ReplayConfig(file="t.csv"), context)
+        assert [one.fatal for one in found] == ([] if fatal is None else [fatal])
+        if fatal is not None:
+            assert f"speeds of {10 * factor:g} m/s on the average, positions that move by 10 m/s" in found[0].message
+
+
+def test_a_unit_that_is_not_known_and_a_time_that_is_none_are_refused(tmp_path):
+    with pytest.raises(ScenarioError, match=r"unit 'fathoms' of column 'z \(fathoms\)' is none of length"):
+        started(tmp_path, table(tmp_path / "t.csv", [(0, "d", 0, 0, 1)], "time,id,x,y,z (fathoms)"))
+    rows = [("2030-05-01T10:00:00Z", "d", 0, 0), ("soon", "d", 0, 1), ("2030-05-01T10:00:02Z", "d", 0, 1)]
+    with pytest.raises(ScenarioError, match=r"t\.csv:3: .*holds 'soon', which is no time"):
+        started(tmp_path, table(tmp_path / "t.csv", rows))
+
+
+def test_rows_without_a_member_are_counted(tmp_path):
+    adapter = started(tmp_path, table(tmp_path / "t.csv", [(0, "d", 0, 0), (1, "", 1, 0), (2, "d", 2, 0)]))
+    assert adapter.finish()["doubts"] == ["1 rows have a place and no id: they are left out"]
+
+
+def test_sumo_writes_times_of_day_too(tmp_path):
+    path = tmp_path / "f.xml"
+    steps = "".join(f"<timestep time='07:00:0{k}.00'><vehicle id='a' x='{k}' y='0'/></timestep>" for k in range(5))
+    path.write_text(f"<fcd-export>{steps}</fcd-export>")
+    assert named(step(started(tmp_path, path, offset="7 h"), 3.0))["a"][0] == 3.0

@@ -36,15 +36,15 @@ def run(job: dict, out: Path) -> dict:
     """All frames into out/<k>.npz; what the test needs beside them as the answer."""
     adapter = ADAPTER.build(ADAPTER.load_config().model_validate(job["config"]))
     assert isinstance(adapter, SumoAdapter)
-    told = context(job, str(out / "scratch"))
+    reported = context(job, str(out / "scratch"))
     tables = []
     try:
-        adapter.start(told)
+        adapter.start(reported)
         for k in range(job["steps"] + 1):
             if k == job.get("crash"):
                 adapter._backend._process.kill()
-            (frame,) = adapter.step(k * told.period, Inputs())
-            complaint = fault(frame, MOBILITY, told.scene.capacity)
+            (frame,) = adapter.step(k * reported.period, Inputs())
+            complaint = fault(frame, MOBILITY, reported.scene.capacity)
             assert not complaint, complaint
             np.savez(out / f"{k}.npz", slot=frame.slot, **frame.columns)
             ids = {str(frame.table.first + i): name for i, name in enumerate(frame.table.ids)}

@@ -22,7 +22,7 @@ from cosim.adapters.sumo.check import problems
 from cosim.adapters.sumo.config import Demand, Region, SumoConfig
 from cosim.adapters.sumo.demand import Roads, largest_component, write_trips
 from cosim.adapters.sumo.roster import PresentVehicles
-from cosim.adapters.sumo.space import FASTEST, Alignment, Fence
+from cosim.adapters.sumo.space import FASTEST, Alignment, RegionFence
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Fleet, Geo, Node, Scene
 from cosim.contract.errors import ScenarioError
@@ -103,19 +103,19 @@ def test_options_are_not_blamed_for_a_sumo_that_does_not_start(tmp_path: Path, m
 
 @pytest.mark.sumo
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reported"),
     [
         ({"device.rerouting.probabilty": 1}, "No option with the name"),
         ({"lateral-resolution": "wide"}, "float"),
         ({}, ""),
     ],
 )
-def test_options_that_sumo_refuses_are_found(tmp_path: Path, options: dict[str, object], told: str) -> None:
+def test_options_that_sumo_refuses_are_found(tmp_path: Path, options: dict[str, object], reported: str) -> None:
     (tmp_path / "n.sumocfg").write_text("<configuration/>")
     right = {"config": "n.sumocfg", "options": {**options, "ignore-route-errors": True}}
     found = problems(SumoConfig.model_validate(right), make_context(tmp_path, "cars"))
     assert [p.path for p in found] == [f"adapters.traffic.options.{name}" for name in options]
-    assert all(told in p.message for p in found)
+    assert all(reported in p.message for p in found)
 
 
 def test_files_of_another_kind_and_unknown_classes_are_found(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_unwanted_vehicles_are_asked_about_once() -> None:
     st.sampled_from([{"center": ["10 m", "0 m"], "radius": "300 m"}, {"box": ["-200 m", "0 m", "50 m", "400 m"]}]),
 )
 def test_sleeping_vehicles_never_miss_the_region(seed: int, block: dict) -> None:
-    fence = Fence(Region.model_validate(block), period=0.5)
+    fence = RegionFence(Region.model_validate(block), period=0.5)
     rng = np.random.Generator(np.random.PCG64(seed))
     place = rng.uniform(-1500, 1500, 2)
     distance = fence.distance(*place)
@@ -258,7 +258,7 @@ def test_sleeping_vehicles_never_miss_the_region(seed: int, block: dict) -> None
 
 
 def test_a_teleported_sleeper_is_asked_at_once() -> None:
-    fence = Fence(Region.model_validate({"center": ["0 m", "0 m"], "radius": "1 m"}), 1.0)
+    fence = RegionFence(Region.model_validate({"center": ["0 m", "0 m"], "radius": "1 m"}), 1.0)
     fence.sleep("far", 5000.0, 0)
     assert fence.due(1, ["far", "other"]) == ["far"]
     assert fence.due(50, ()) == []
@@ -330,3 +330,24 @@ def test_trips_are_drawn_under_their_seed_and_long_enough() -> None:
         steps = itertools.pairwise(middle[call][0] for call in calls)
         assert sum(abs(a - b) for a, b in steps) >= 1500.0
         assert 50.0 <= float(trip.attrib["depart"]) <= 150.0
+
+
+@pytest.mark.parametrize(
+    ("inside", "words"),
+    [
+        ("<random_number><random value='true'/></random_number>", ["'random' is switched off"]),
+        ("<random v='on'/><seed value='42'/>", ["'random' is switched off", "its seed 42 has no effect"]),
+        ("<time><step-length value='0.1'/><begin value='5'/></time>", ["its step-length of 0.1 s has no effect"]),
+        ("<time><step-length value='00:00:01.00'/></time><time-to-teleport value='-1'/>", []),
+        ("<output><fcd-output value='fcd.xml'/></output>", ["it writes fcd.xml at its place in every run"]),
+        ("<time><step-length value='slow'/></time>", []),
+    ],
+)
+def test_what_a_configuration_sets_in_vain_is_warned_of(tmp_path: Path, inside: str, words: list[str]) -> None:
+    (tmp_path / "n.sumocfg").write_text(f"<configuration>{inside}</configuration>")
+    config, context = SumoConfig(config="n.sumocfg"), make_context(tmp_path, "cars")
+    found = problems(config, context)
+    assert not any(one.fatal for one in found)
+    assert [part for one, part in zip(found, words, strict=True) if part not in one.message] == []
+    line = command(config, context, tmp_path / "log", 1.0)
+    assert line[line.index("--random") + 1] == "false"

@@ -64,8 +64,8 @@ def drive(tmp_path: Path, job: dict, environment: dict[str, str] | None = None) 
     """Runs the job in a child; its answer, with the frames as a list under `frames`."""
     out = tmp_path / f"drive{next(_serial)}"
     out.mkdir(parents=True)
-    told = json.dumps({**job, "out": str(out)})
-    done = SUMO.run("cosim.adapters.sumo.tests.drive", env={**os.environ, **(environment or {})}, told=told)
+    reported = json.dumps({**job, "out": str(out)})
+    done = SUMO.run("cosim.adapters.sumo.tests.drive", env={**os.environ, **(environment or {})}, reported=reported)
     assert done.returncode == 0, done.stderr
     answer = json.loads((out / "answer.json").read_text())
     answer["stderr"] = done.stderr
@@ -236,6 +236,7 @@ def test_a_running_sumo_is_joined(town: Path, tmp_path: Path) -> None:
     assert f"no SUMO answers at 127.0.0.1:{port}" in refused["message"]
 
 
+@pytest.mark.slow
 def test_generated_demand_on_a_packaged_network_is_made_once_and_agrees_with_wgs84(tmp_path: Path) -> None:
     config = {"network": BERLIN, "demand": {"vehicles": 60, "over": "30 s", "distance": "1 km"}, "seed": 4}
     origin = [52.42, 13.49]
