@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from cosim.twin.judgement.subject import JudgedStatistic
 from cosim.twin.space import Value
 
 # fitted: identified by the data; correlated: only together with `partners`; no effect: refused, kept at
@@ -14,7 +15,7 @@ Verdict = Literal["fitted", "correlated", "no effect", "fixed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class ParameterEstimate:
     """One parameter after calibration."""
 
     name: str
@@ -65,10 +66,10 @@ class Calibration:
     """The whole answer; `cosim.twin.scenario.overlay` writes it as an overlay file, `cosim.report` as a page."""
 
     problem: str
-    estimates: tuple[Estimate, ...]
+    estimates: tuple[ParameterEstimate, ...]
     fit: Judgement
     held_back: Judgement | None
-    method: str  # least squares, cma-es, halving, bayesian, ...
+    method: str  # least squares, cma-es, bayesian, ...
     runs: int  # simulations of one parameter vector under one seed
     cpu_seconds: float
     wall_seconds: float
@@ -78,6 +79,7 @@ class Calibration:
     assumptions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     figures: Mapping[str, float] = field(default_factory=dict)  # further ones of the job: mape, coverage, ...
+    findings: tuple[JudgedStatistic, ...] = ()  # what no simulation shows, also where it does not matter
     draws: tuple[tuple[float, ...], ...] = ()  # from the posterior: numbers in the order of the estimates
 
     def value(self, name: str) -> Value:

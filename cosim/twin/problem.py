@@ -15,9 +15,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.twin.judgement.subject import Judged
 from cosim.twin.space import Space, Value
 
 Floats = NDArray[np.float64]
+Distance = Literal["w1", "energy"]  # Wasserstein-1, energy distance
 # (values (n, d), seed) -> signal -> (n, m); the same seed means the same random numbers for all n. A
 # vector that cannot be simulated answers with NaN in its row.
 Simulate = Callable[[Floats, int], Mapping[str, Floats]]
@@ -48,7 +50,6 @@ class MeasuredSignal:
         return span if span > 0.0 else 1.0
 
 
-ORDER = "order of "
 Observed = Mapping[str, MeasuredSignal]
 # Values by parameter -> what follows from them for a scenario, by name and as fields are written.
 Results = Callable[[Mapping[str, Value]], Mapping[str, Any]]
@@ -61,10 +62,7 @@ class Case:
     observed: Observed
     simulate: Simulate
     name: str = ""  # what part it is: "rows 1 to 100"
-    course: Simulate | None = None  # where `simulate` answers with quantiles: the values in order of time
-    # Of signals of tasks, how these follow one another (`cosim.twin.telemetry.order`), by ORDER and the signal's name;
-    # `course` answers with the same of simulations.
-    order: Mapping[str, Floats] = field(default_factory=dict)
+    judged: Judged | None = None  # by node and at the recording's own times; else signals are judged as they stand
     tasks: frozenset[str] = frozenset()  # paired signals whose values are durations of tasks
 
 
@@ -82,4 +80,6 @@ class CalibrationProblem:
     assumptions: tuple[str, ...] = ()  # what the model's structure takes for granted
     sources: tuple[str, ...] = ()  # which data, by file name and rows
     warnings: tuple[str, ...] = field(default=())  # found while the data were read
+    distance: Distance = "w1"  # between distributions, which the search makes small
     results: Results | None = None  # of a job, whose parameters are no fields of a scenario
+    replayed: bool = False  # whether the chance of the arrivals is that of the recording itself

@@ -82,7 +82,7 @@ class Parameter:
         """How many values there are; 0 for a real number."""
         return int(self.high - self.low) + 1 if self.discrete else 0
 
-    def told(self, value: float) -> Value:
+    def as_written(self, value: float) -> Value:
         """The value as an author writes it: a number, a whole number, true or false, a choice."""
         if self.kind == "category":
             return self.choices[round(value)]
@@ -123,8 +123,8 @@ class Space:
     def start(self) -> Floats:
         """(d,) values before calibration."""
         middle = self.values(np.full((1, len(self)), 0.5))[0]
-        told = [p.start for p in self.parameters]
-        return np.array([m if s is None else s for m, s in zip(middle, told, strict=True)], np.float64)
+        as_written = [p.start for p in self.parameters]
+        return np.array([m if s is None else s for m, s in zip(middle, as_written, strict=True)], np.float64)
 
     def values(self, units: ArrayLike) -> Floats:
         """(n, d) values of points of the unit cube; each level of a discrete parameter has an equal part."""
@@ -180,10 +180,10 @@ class Space:
                 total -= 0.5 * ((units[:, column] - mean) * span / p.prior.sd) ** 2
         return total
 
-    def told(self, values: ArrayLike) -> Mapping[str, Value]:
+    def as_written(self, values: ArrayLike) -> Mapping[str, Value]:
         """Parameter -> value as an author writes it, of one point (d,)."""
         row = np.asarray(values, np.float64).reshape(-1)
-        return {p.name: p.told(v) for p, v in zip(self.parameters, row, strict=True)}
+        return {p.name: p.as_written(v) for p, v in zip(self.parameters, row, strict=True)}
 
     def only(self, names: Sequence[str]) -> Space:
         """The space of these parameters alone, in this space's order."""

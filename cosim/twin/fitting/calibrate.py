@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,17 +19,19 @@ import numpy as np
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
 from cosim.contract.plugins import load
-from cosim.twin.calibration import Calibration, Estimate, Judgement
+from cosim.twin.calibration import Calibration, Judgement, ParameterEstimate
 from cosim.twin.fitting.judging import before_and_after, complaints
 from cosim.twin.fitting.methods import AUTO, LEARNED, METHODS, Proposal, Searching, choose, method_names, search
 from cosim.twin.fitting.misfit import Misfit
-from cosim.twin.fitting.posterior import Posterior, laplace
-from cosim.twin.fitting.predictive import LAW, MODES, ORDERLY, Unexplained, check, pairs
+from cosim.twin.fitting.posterior import PRIOR_SD, Posterior, laplace
 from cosim.twin.fitting.runs import Journal, SimulatedPoints, cpu_seconds, fingerprint
-from cosim.twin.fitting.screen import PRIOR_SD, Identity, fisher, identify, morris, sobol
+from cosim.twin.fitting.screen import Identity, fisher, identify, morris, sobol
 from cosim.twin.fitting.summaries import Summaries
 from cosim.twin.fitting.synthetic import synthetic
-from cosim.twin.problem import CalibrationProblem, Floats
+from cosim.twin.judgement.pairs import pairs
+from cosim.twin.judgement.subject import JudgedStatistic
+from cosim.twin.judgement.verdict import sentence, verdict, without
+from cosim.twin.problem import CalibrationProblem, Case, Floats
 from cosim.twin.search.meter import RUNS, Budget, Progress
 from cosim.twin.telemetry.hygiene import vetted
 
@@ -37,14 +39,10 @@ INTERRUPTED = "interrupted"
 _PER_REPLICATE = 40  # runs of the budget for each repetition of the start and of the judgement
 _WEAK = 0.3  # changes below this many deviations over seeds cannot be distinguished from chance
 DRAWS = 200  # of the posterior that an answer keeps
-_TOLD = 4  # figures that the model does not make, at most
-_OFF = 1.4  # deviations of measured means from predicted ones, root mean square, that make intervals wider
-_FAR_OFF = 2.5  # such deviations that cause a warning: fewer occur by chance now and then
 _MATTERS = 0.05  # of a value: what a model is off by that a reader should know
 _WIDEST = 3.0  # times, of draws
 _WRONG, _AT_MOST = 4.0, 10.0  # times, of intervals under a model that is reported to lack a cause
 _BENT = 0.35  # times the root of the number of values, of intervals under a law that these do not follow
-_ROWS = 4  # points that share a seed while a posterior is made, where a call would cost more than its runs
 
 
 def calibrate(
@@ -99,12 +97,11 @@ class _Session:
         self.problem, self.seed, self._progress = problem, seed, progress
         self._cpu, self._wall = cpu_seconds(), time.monotonic()
         self.space, self.case = problem.space, problem.fit
-        self.misfit, self.summaries = Misfit(self.case.observed), Summaries(self.case.observed)
+        self.misfit, self.summaries = Misfit(self.case.observed, problem.distance), Summaries(self.case.observed)
         start = self.space.units(self.space.start)[0]
-        self.runs = SimulatedPoints(
-            self.space, start, Journal(state), problem.cost, f"{problem.name} {fingerprint(self.case.observed)}"
-        )
-        self.runs.report = self._told
+        known = f"{problem.name} {fingerprint(self.case.observed)} {problem.distance}"
+        self.runs = SimulatedPoints(self.space, start, Journal(state), problem.cost, known)
+        self.runs.report = self._progress_report
         self.budget = budget
         self.start_units, self.best = start, start.copy()
         self.loss = math.inf
@@ -122,6 +119,7 @@ class _Session:
         self.verdicts: dict[str, Identity] = {}
         self.intervals: dict[str, tuple[float, float]] = {}
         self.figures: dict[str, float] = {}
+        self.findings: tuple[JudgedStatistic, ...] = ()
         self.draws: Floats = np.empty((0, len(self.space)))  # values (n, d) from the posterior
 
     def guard(self, stage: Callable[[], None]) -> None:
@@ -139,7 +137,7 @@ class _Session:
         losses = self.runs.ask(self.case, self.start_units[None], seeds, "losses", self._misfits)
         self.loss = float(losses.mean())
         self.figures["misfit_before"] = self.loss
-        self._told()
+        self._progress_report()
 
     def screen(self) -> None:
         """Refuse the parameters that move nothing that was measured, and share out the misfit."""
@@ -166,8 +164,9 @@ class _Session:
         lengths = effects.mean_absolute[:, -1]
         shares = lengths / (lengths.sum() or 1.0)
         count = min(256, room // (d + 2))
-        if count >= 32:
-            shares = np.clip(sobol(self._losses(seeds[:1]), d, self._random[0], count)[1], 0.0, 1.0)
+        if count >= 32 and d > 1:
+            total = sobol(self._losses(seeds[:1]), d, self._random[0], 2 ** int(math.log2(count)))
+            shares = np.clip(total, 0.0, 1.0) if total is not None and np.isfinite(total).all() else shares
         self.sensitivity = {name: 0.0 if name in self.refused else float(shares[k]) for k, name in enumerate(names)}
         self.runs.searched = np.array([name not in self.refused for name in names])
 
@@ -181,21 +180,7 @@ class _Session:
         left = self.budget.runs - self.runs.count
         part = Budget(self._part(left), self.budget.seconds * (0.55 if self.intervals_wanted else 1.0))
         self.method = choose(self.problem, self.runs.searched, part.runs) if method == AUTO else method
-        many = 1 if self.problem.deterministic or self.problem.cost >= 1.0 else 4
-        searching = Searching(
-            start=self.start_units[self.runs.searched],
-            losses=lambda units, seeds: self._losses(seeds)(units),
-            residuals=self._residuals,
-            squares=self._squares,
-            seeds=self._seeds[:many],
-            more_seeds=self._seeds[:27],
-            fresh=self._fresh,
-            levels=np.array([p.levels for p in self.space.parameters], np.float64)[self.runs.searched],
-            sample=lambda n: self.space.sample(n, self._random[1])[:, self.runs.searched],
-            random=self._random[1],
-            budget=part,
-            clock=self.runs.journal.clock,
-        )
+        searching = self._searching(part, self._by_seed)
         try:
             if self.method not in METHODS:
                 self.stopped = self._by_extension(searching)
@@ -209,6 +194,22 @@ class _Session:
                 self._found = searching.answer is not None or spent > 1  # the start is one
         points = np.concatenate([points, self.start_units[self.runs.searched][None]])
         self._settle(points, surface=self.method == "regression")
+
+    def _searching(self, budget: Budget, by_seed: Callable[[Floats, list[int]], Floats]) -> Searching:
+        many = 1 if self.problem.deterministic or self.problem.cost >= 1.0 else 4
+        return Searching(
+            start=self.start_units[self.runs.searched],
+            losses=lambda units, seeds: by_seed(units, seeds).mean(axis=1),
+            residuals=self._residuals,
+            squares=self._squares,
+            seeds=self._seeds[:many],
+            fresh=self._fresh,
+            levels=np.array([p.levels for p in self.space.parameters], np.float64)[self.runs.searched],
+            sample=lambda n: self.space.sample(n, self._random[1])[:, self.runs.searched],
+            random=self._random[1],
+            budget=budget,
+            clock=self.runs.journal.clock,
+        )
 
     def _part(self, left: int) -> int:
         """Runs of the search: all that are left but for the intervals and the judgement."""
@@ -268,7 +269,7 @@ class _Session:
             seeds = self._seeds[:1] if self.problem.deterministic else self._seeds[:3]
             if self._room("information", 1.0) < (2 * len(names) + 1) * len(seeds):
                 return
-            information, _ = fisher(self._answers(seeds), self.best[kept])
+            information = fisher(self._answers(seeds), self.best[kept])
             if not np.isfinite(information).all():
                 return
             covariance = np.asarray(np.linalg.inv(information + np.eye(len(names)) / PRIOR_SD**2), np.float64)
@@ -335,15 +336,17 @@ class _Session:
         runs = min(room, max(2000, 600 * len(at)))
         rounds = min(4, runs // (20 * (len(at) + 1)) + 1)
         if rounds > 1:
-            extra = None
-            if self.problem.deterministic:
+            extra, sampling = None, None
+            if not self.problem.deterministic and not self.problem.replayed:
+                sampling = self.summaries.sampling(self._random[2])
+            elif self.problem.deterministic:
                 best = self.case.simulate(self.space.values(self.runs.whole(at[None])), self._seeds[0])
                 self.runs.count += 1
                 extra = self.summaries.sampling(self._random[2], best)
             try:
                 return synthetic(
                     self._draw, self.summaries.observed, at, self._random[2],
-                    runs=runs, rounds=rounds, extra=extra, log_prior=believed,
+                    runs=runs, rounds=rounds, extra=extra, sampling=sampling, log_prior=believed,
                     sample=lambda n: self.space.sample(n, self._random[2])[:, self.runs.searched],
                 )  # fmt: skip
             except ValueError as error:
@@ -400,63 +403,63 @@ class _Session:
             )
 
     def doubt(self) -> None:
-        """Ask whether the model can make the data at all, on data that it was not fitted to where there are any."""
+        """Judge data and model by the statistics of the table, also on data that were not fitted."""
         self.stage = "doubt"
+        cases = [(case, part) for case, part in ((self.case, "fit"), (self.problem.held_back, "held back")) if case]
         if self._found and self.problem.cost < 10.0:
             at = self.space.values(self.best[None])[0]
-            for case, part in ((self.case, "fit"), (self.problem.held_back, "held back")):
-                if case is not None and case.tasks:
+            for case, part in cases:
+                if case.tasks:
                     other = pairs(case, at, self._seeds[0], part)
                     self.warnings += other
                     self.runs.count += 1
                     if part == "fit" and other:
                         self.figures["law_unexplained"] = float(len(other))
-        count = 20 if self.problem.cost >= 0.5 else DRAWS if self.problem.cost >= 2e-3 else 2 * DRAWS
-        if self.problem.deterministic or not self._found or self.problem.cost >= 10.0 or not len(self.draws):
-            return  # at one point alone, what the values leave open would be taken for a fault of the model
-        room = self._room("doubt", 1.0) // self._parts()
-        if room < 20:
+        if self.problem.deterministic or not self._found or self.problem.cost >= 10.0:
             return
-        count = min(count, room)
+        count = min(self._simulations(), self._room("doubt", 1.0) // self._parts())
+        if count < 20 or not len(self.draws):  # at one point alone, what values leave open would be the model's fault
+            self.warnings.append("the data were not compared with what the model makes: more runs are needed")
+            return
         draws = self.draws[np.arange(count) % len(self.draws)]
-        told: list[Unexplained] = []
-        levels: list[float] = []
-        for case, part in ((self.case, "fit"), (self.problem.held_back, "held back")):
-            if case is not None:
-                found = check(case, draws, [self._fresh(1_000_000 + k) for k in range(count)], part)
-                told += found.unexplained
-                levels += found.levels if part == "fit" else ()
-                self.runs.count += count
-        words = [one for one in told if not one.slight]
-        self.figures["unexplained"] = float(len(words))
-        self.warnings += [str(one) for one in words[:_TOLD]]
-        # Of tasks in another order nothing follows for the law of their values.
-        of_values = [one for one in told if one.part == "fit" and one.remedy != ORDERLY]
-        worst = max((abs(one.deviations) for one in of_values), default=0.0)
-        if of_law := [one for one in of_values if one.remedy in (LAW, MODES) and not one.slight]:
-            self.figures["law_unexplained"] = float(len(of_law))
-        off = math.sqrt(math.fsum(x * x for x in levels) / len(levels)) if levels else 1.0
-        counts = [
-            int(np.isfinite(self.case.observed[one.signal].values).sum())
-            for one in told
-            if one.part == "fit" and one.remedy == LAW
-        ]
-        self._widen(worst, off if off > _OFF else 1.0, _BENT * math.sqrt(max(counts, default=0)), quiet=not words)
+        found = verdict(cases, draws, [self._fresh(1_000_000 + k) for k in range(count)])
+        self.runs.count += count * len(cases)
+        self.findings = found.rows
+        if found.lie is not None:
+            self.warnings.append(self._misfitting(found.lie, cases))
+        self.warnings += [str(one) for one in found.words]
+        self.figures["unexplained"] = float(len(found.words) + (found.lie is not None))
+        if found.of_law:
+            self.figures["law_unexplained"] = float(found.of_law)
+        self._widen(found.farthest, _BENT * math.sqrt(found.bent), slight=not self.figures["unexplained"])
 
-    def _widen(self, worst: float, off: float, bent: float, *, quiet: bool) -> None:
+    def _misfitting(self, lie: JudgedStatistic, cases: Sequence[tuple[Case, str]]) -> str:
+        """By how much a recording is off what the others predict, from a search without it."""
+        case, misfit, others = without(lie.subject.recording, cases)
+
+        def apart(units: Floats, seeds: list[int]) -> Floats:
+            return self.runs.ask(
+                case, units, seeds, f"without {lie.subject}", lambda made: misfit.losses(made)[:, None]
+            )
+
+        searching = self._searching(Budget(max(self.budget.runs // 4, 400)), apart)
+        search("cma-es", searching)
+        at = self.space.values(self.runs.whole(searching.candidates()[:1]))
+        return sentence(lie, case, others, at, self._seeds[:8])
+
+    def _widen(self, worst: float, bent: float, *, slight: bool) -> None:
         """Widen intervals under a model that cannot make the data (Birge 1932), as far as they are not wide already.
 
-        `worst` is the number of deviations by which a figure of the data is out of reach, 0 if none is reported. `off`
-        is the number of deviations between measured and predicted means. Predictions of such a model may be close,
-        because its values are bent to the data; what the values mean is a separate question. So draws are widened by
-        the misfit itself, at most `_WIDEST` times, and intervals `_WRONG` times or more.
+        `worst` is the number of deviations by which a statistic of the data is out of reach, 0 if none is. Predictions
+        of such a model may be close, because its values are bent to the data; what the values mean is a separate
+        question. So draws are widened by the misfit itself, at most `_WIDEST` times, and intervals `_WRONG` times or
+        more.
 
         Another law of the data bends values by a share of the spread of the data. This share does not shrink with their
         number n, while an interval shrinks with the root of n. `bent` is this root times `_BENT`, 0 where the law fits.
-        With `quiet` nothing is reported: the misfit is too small for a reader, but still bends the values.
         """
         already = self.figures.get("widened", 1.0)
-        of_draws = max(1.0, min(max(worst / 3.0, off), _WIDEST) / already)
+        of_draws = max(1.0, min(worst / 3.0, _WIDEST) / already)
         factor = max(of_draws, min(max(worst, _WRONG), _AT_MOST) / already if worst else 1.0, bent / already)
         if factor <= 1.0:
             return
@@ -475,9 +478,8 @@ class _Session:
             units = self.space.units(self.draws)
             self.draws = self.space.values(np.clip(self.best + of_draws * (units - self.best), 0.0, 1.0))
         self.figures["widened"] = factor * already
-        if (worst and not quiet) or off > _FAR_OFF:
-            why = "the model lacks a cause" if worst and not quiet else "measured means lie beside the predicted ones"
-            self.warnings.append(f"as {why}, intervals are {factor:.2g} times as wide")
+        why = "the law of the values differs a little from the model's" if slight else "the model lacks a cause"
+        self.warnings.append(f"as {why}, intervals are {factor:.2g} times as wide")
 
     def answer(self) -> Calibration:
         """Judge, and put everything together."""
@@ -504,7 +506,7 @@ class _Session:
             worse |= {"the data held back": held} if less else {}
         estimates = tuple(self._estimate(k, both) for k in range(len(self.space)))
         self.figures["misfit_after"] = self.loss
-        self._told()
+        self._progress_report()
         return Calibration(
             problem=self.problem.name,
             estimates=estimates,
@@ -516,14 +518,15 @@ class _Session:
             wall_seconds=time.monotonic() - self._wall,
             seed=self.seed,
             stopped=self.stopped,
-            warnings=(*self.warnings, *complaints(self.space, self.best, estimates, worse, held is not None)),
+            warnings=(*self.warnings, *complaints(self.space, self.best, estimates, worse, held)),
             assumptions=self.problem.assumptions,
             sources=self.problem.sources,
             figures=dict(self.figures),
+            findings=self.findings,
             draws=tuple(tuple(float(f"{x:.8g}") for x in row) for row in self.draws.tolist()),
         )
 
-    def _estimate(self, k: int, both: Floats) -> Estimate:
+    def _estimate(self, k: int, both: Floats) -> ParameterEstimate:
         p = self.space.parameters[k]
         verdict = self.verdicts.get(p.name, Identity("fitted"))
         if p.name in self.refused:
@@ -531,10 +534,21 @@ class _Session:
         elif not self._found:
             verdict = Identity("fixed", "nothing was searched")
         low, high = self.intervals.get(p.name, (None, None))
-        return Estimate(
-            p.name, p.told(both[1, k]), low, high, p.told(both[0, k]), p.unit, verdict.verdict, verdict.reason,
-            self.sensitivity.get(p.name), None if p.kind == "category" else (p.low, p.high), p.members,
-        )  # fmt: skip
+        if low is not None and high is not None:  # one without effect went back to where it was
+            low, high = min(low, float(both[1, k])), max(high, float(both[1, k]))
+        return ParameterEstimate(
+            p.name,
+            p.as_written(both[1, k]),
+            low,
+            high,
+            p.as_written(both[0, k]),
+            p.unit,
+            verdict.verdict,
+            verdict.reason,
+            self.sensitivity.get(p.name),
+            None if p.kind == "category" else (p.low, p.high),
+            p.members,
+        )
 
     def _misfits(self, simulated: Mapping[str, Floats]) -> Floats:
         return self.misfit.losses(simulated)[:, None]
@@ -554,14 +568,18 @@ class _Session:
         """How many sets of data the model is checked on."""
         return 1 if self.problem.held_back is None else 2
 
+    def _simulations(self) -> int:
+        """How many runs the judgement of a part of the data takes: fewer where they are dear."""
+        return 20 if self.problem.cost >= 0.5 else DRAWS if self.problem.cost >= 2e-3 else 2 * DRAWS
+
     def _room(self, stage: str, share: float) -> int:
         """Runs that a stage may make: a share of those left, or of those that the time left allows."""
         kept = 8 * self.replicates  # for the choice between points and the judgement
         left = self.budget.seconds - self.runs.journal.clock()
         if stage == "posterior" and not self.problem.deterministic:  # for the checks of the model
-            checks = 2 * DRAWS * self._parts()
-            kept += min(checks, self.budget.runs // 16)
-            left -= min(checks * self.runs.cost, self.budget.seconds / 16)
+            checks = self._simulations() * self._parts()
+            kept += min(checks, self.budget.runs // 6)
+            left -= min(checks * self.runs.cost, self.budget.seconds / 10)
         room = share * (self.budget.runs - self.runs.count - kept)
         if math.isfinite(left):
             room = min(room, share * 0.9 * left / self.runs.cost)
@@ -579,27 +597,27 @@ class _Session:
     def _answers(self, seeds: list[int]) -> Callable[[Floats], Floats]:
         """Summaries and, as the last figure, the misfit: (n, seeds, k + 1)."""
 
-        def told(units: Floats) -> Floats:
+        def answered(units: Floats) -> Floats:
             found = self.runs.ask(
                 self.case, units, seeds, "summaries and losses",
                 lambda s: np.concatenate([self.summaries.of(s), self.misfit.losses(s)[:, None]], axis=1),
             )  # fmt: skip
             return found.reshape(len(units), len(seeds), -1)
 
-        return told
+        return answered
 
     def _draw(self, units: Floats, first: int) -> Floats:
-        """Summaries (n, k) of one run per point, every few points under a seed of their own."""
-        parts, rows = [], 1 if self.problem.cost >= 0.01 else _ROWS
-        for row in range(0, len(units), rows):
+        """Summaries (n, k) of one run per point, each under a seed of its own."""
+        parts = []
+        for row in range(len(units)):
             words = np.random.SeedSequence([self.seed, first + row]).generate_state(1, np.uint64)
-            some = self._varied_units(units[row : row + rows], np.random.default_rng(words))
+            some = self._varied_units(units[row : row + 1], np.random.default_rng(words))
             parts.append(
                 self.runs.ask(self.case, some, [int(words[0] >> np.uint64(1))], "summaries", self.summaries.of)
             )
         return np.concatenate(parts)
 
-    def _told(self) -> None:
+    def _progress_report(self) -> None:
         if self._progress is None:
             return
         ahead = self.budget.runs - self.runs.count

@@ -18,12 +18,12 @@ from cosim.twin.fitting.calibrate import INTERRUPTED, calibrate
 from cosim.twin.problem import CalibrationProblem, Case, Floats
 from cosim.twin.search.meter import Budget
 
-BINS = 5
+BINS = 5  # of ranks: 4 truths each of the 20 that are drawn by default, as few as chi squared allows
 _EDGE = 0.05  # of the bounds, where no truth is drawn: intervals end there
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class IntervalCoverage:
     """Of one parameter: how many intervals held the truth, and where it ranked."""
 
     name: str
@@ -44,8 +44,8 @@ def coverage(
     budget: Budget | None = None,
     seed: int = 1,
     method: str = "auto",
-    told: Callable[[int, int], None] | None = None,
-) -> tuple[Coverage, ...]:
+    notify: Callable[[int, int], None] | None = None,
+) -> tuple[IntervalCoverage, ...]:
     """Calibrate `count` truths of which the data are simulated. Parameters without effect are left out."""
     space = problem.space
     random = np.random.default_rng(np.random.SeedSequence([seed, 0x736263]))
@@ -59,8 +59,8 @@ def coverage(
         answers.append(calibrate(alone, budget=budget, seed=seed + k, method=method))
         if answers[-1].stopped == INTERRUPTED:
             raise KeyboardInterrupt
-        if told is not None:
-            told(k + 1, count)
+        if notify is not None:
+            notify(k + 1, count)
     found = []
     for j, p in enumerate(space.parameters):
         ranks, held = [], 0
@@ -75,7 +75,9 @@ def coverage(
             bins = np.histogram(ranks, BINS, (0.0, 1.0))[0]
             expected = len(ranks) / BINS
             squared = float(((bins - expected) ** 2 / expected).sum())
-            found.append(Coverage(p.name, held, len(ranks), tuple(bins.tolist()), squared < 13.3))  # 1 % of chi2, 4
+            found.append(
+                IntervalCoverage(p.name, held, len(ranks), tuple(bins.tolist()), squared < 13.3)
+            )  # 1 % of chi2, 4
     return tuple(found)
 
 
@@ -90,35 +92,5 @@ def simulated(case: Case, truth: Floats, seed: int) -> Case:
             observed[name] = replace(signal, values=values)
         else:
             observed[name] = replace(signal, values=values, times=None, groups=None)
-    return replace(case, observed=observed)
-
-
-def predictive(case: Case, answer: Calibration, *, count: int = 200, seed: int = 1) -> list[dict[str, object]]:
-    """Of each signal that is not paired: mean and 95th percentile as measured and as predicted, with 90 % bands.
-
-    Every prediction is a run with a draw of the posterior under a seed of its own.
-    """
-    draws = np.array(answer.draws, np.float64)
-    if not len(draws):
-        return []
-    words = np.random.SeedSequence([seed, 0x70726564]).generate_state(count, np.uint64) >> np.uint64(1)
-    runs = [case.simulate(draws[k % len(draws)][None], int(words[k])) for k in range(count)]
-    rows: list[dict[str, object]] = []
-    for name, signal in case.observed.items():
-        if signal.paired:
-            continue
-        real = signal.values[np.isfinite(signal.values)]
-        made = [np.asarray(run[name], np.float64)[0] for run in runs]
-        made = [row[np.isfinite(row)] for row in made]
-        made = [row for row in made if len(row)]
-        if not made or not len(real):
-            continue
-        for figure, of in (("mean", np.mean), ("p95", lambda values: np.quantile(values, 0.95))):
-            predicted = np.array([float(of(row)) for row in made])
-            low, middle, high = np.quantile(predicted, [0.05, 0.5, 0.95])
-            measured = float(of(real))
-            rows.append({
-                "signal": name, "figure": figure, "measured": measured, "predicted": float(middle), "low": float(low),
-                "high": float(high), "inside": bool(low <= measured <= high), "off": float(middle / measured - 1.0),
-            })  # fmt: skip
-    return rows
+    judged = case.judged and replace(case.judged, known=case.judged.simulate(truth, seed))
+    return replace(case, observed=observed, judged=judged)

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from cosim.twin.calibration import Estimate, Gap, Judgement
+from cosim.twin.calibration import Gap, Judgement, ParameterEstimate
 from cosim.twin.fitting.misfit import ALL, Misfit, farther, gaps
 from cosim.twin.problem import Case, Floats
 from cosim.twin.space import Space
 
 _WIDE = 0.8  # of the bounds: such an interval adds no information to them
-_EDGE = 0.01  # of the bounds: a value that lies at one
+_EDGE = 0.05  # of the bounds: a value so near to one is bent by it (of a uniform law, 1 in 10 by chance)
 _MUCH = 0.1  # of the misfit: less is no matter
 _BEYOND = 2.33  # deviations, by which values agree less than others: 1 in 100 by chance
 
@@ -23,12 +23,12 @@ def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) 
     And whether the second is clearly farther from what was measured, beyond chance and beyond how far its own runs are
     from one another; and the runs it took.
     """
-    told = [case.simulate(both, seed) for seed in seeds]
+    simulated = [case.simulate(both, seed) for seed in seeds]
 
     def rows(point: int) -> dict[str, Floats]:
         found = {}
         for name, signal in case.observed.items():
-            some = [np.asarray(one[name], np.float64)[point] for one in told]
+            some = [np.asarray(one[name], np.float64)[point] for one in simulated]
             least = min(len(row) for row in some)
             if not signal.paired and any(len(row) != least for row in some):
                 levels = (np.arange(least) + 0.5) / least
@@ -40,46 +40,60 @@ def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) 
     worse = False
     if any(signal.weight > 0.0 for signal in case.observed.values()):
         misfit = Misfit(case.observed)
-        first, second = np.moveaxis(np.stack([misfit.left_out(one) for one in told]), 1, 0)
+        first, second = np.moveaxis(np.stack([misfit.left_out(one) for one in simulated]), 1, 0)
         by, chance = farther(first, second)
         worse = by > max(_BEYOND * chance, _MUCH * float(first[:, 0].mean()))
         if worse and len(seeds) > 1:  # a run is as far off where those near saturation differ much
-            runs = [{name: np.asarray(one[name])[1:] for name in case.observed} for one in told]
+            runs = [{name: np.asarray(one[name])[1:] for name in case.observed} for one in simulated]
             worse = not float(second[:, 0].mean()) <= misfit.usual(runs)
     return judged, worse, 2 * len(seeds)
 
 
-def summed(told: Sequence[Gap]) -> Gap:
+def summed(simulated: Sequence[Gap]) -> Gap:
     """The row of all signals together."""
-    return next(gap for gap in told if gap.signal == ALL)
+    return next(gap for gap in simulated if gap.signal == ALL)
 
 
 def complaints(
-    space: Space, units: Floats, estimates: Sequence[Estimate], worse: Mapping[str, Judgement], held_back: bool
+    space: Space,
+    units: Floats,
+    estimates: Sequence[ParameterEstimate],
+    worse: Mapping[str, Judgement],
+    held_back: Judgement | None,
 ) -> tuple[str, ...]:
     """What a reader should know before the values are used.
 
     `worse` are parts of the data, as a sentence names them, that the values agree less with than those before, by
     more than chance.
     """
-    told: list[str] = []
+    simulated: list[str] = []
     for what, judged in worse.items():
         before, after = summed(judged.before), summed(judged.after)
         if after.w1 > before.w1 * 1.001 and (np.isnan(after.nrmse) or after.nrmse > before.nrmse):
-            told.append(f"the values agree less with {what} than those before: W1 {after.w1:.3g}, was {before.w1:.3g}")
-    if not held_back:
-        told.append("no data were held back: how the values do elsewhere is not known")
+            simulated.append(
+                f"the values agree less with {what} than those before: W1 {after.w1:.3g}, was {before.w1:.3g}"
+            )
+    if held_back is None:
+        simulated.append("no data were held back: how the values do elsewhere is not known")
+    elif not worse and (late := summed(held_back.after).w1) > (early := summed(held_back.before).w1) * 1.001:
+        simulated.append(
+            f"the data held back do not show that the values are better than before: W1 {late:.3g}, was {early:.3g}, "
+            "a difference within chance"
+        )
     for k, (p, estimate) in enumerate(zip(space.parameters, estimates, strict=True)):
         if estimate.verdict == "no effect":
             continue
         if not p.discrete and not _EDGE < units[k] < 1.0 - _EDGE and estimate.verdict != "fixed":
             end = "lower" if units[k] < 0.5 else "upper"
-            told.append(f"'{p.name}' lies at its {end} bound: the best value may lie beyond")
+            simulated.append(
+                f"'{p.name}' lies at its {end} bound or within 5 % of it: the best value may lie beyond, and its "
+                "interval ends there; widen the bounds, or look for a cause that bends it"
+            )
         if estimate.low is None or estimate.high is None or p.discrete:
             continue
         ends = np.tile(space.values(units[None]), (2, 1))
         ends[:, k] = estimate.low, estimate.high
         width = float(np.diff(space.units(ends)[:, k])[0])
         if width > _WIDE and estimate.verdict == "fitted":
-            told.append(f"the interval of '{p.name}' is hardly narrower than its bounds")
-    return tuple(told)
+            simulated.append(f"the interval of '{p.name}' is hardly narrower than its bounds")
+    return tuple(simulated)

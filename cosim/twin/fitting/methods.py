@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,11 +14,11 @@ from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
 from cosim.contract.plugins import installed
 from cosim.twin.problem import CalibrationProblem, Floats
-from cosim.twin.search import Budget, Meter, bayesian, cma_es, descend, halving, least_squares, regression
+from cosim.twin.search import Budget, Meter, bayesian, cma_es, least_squares, regression
 from cosim.twin.search.regression import features
 
 AUTO = "auto"
-METHODS = ("least squares", "regression", "cma-es", "gradient", "halving", "bayesian")
+METHODS = ("least squares", "regression", "cma-es", "bayesian")
 LEARNED = 0.3  # R2 below which a surrogate is reported to know little
 _SURFACE = 12  # runs per coefficient of a quadratic surface
 _LEVELS = 8  # of a whole number, from which on it is taken as a real one
@@ -72,7 +72,6 @@ class Searching:
     residuals: Callable[[Floats], Floats]
     squares: Callable[[Floats], Floats]  # sums of squared residuals
     seeds: list[int]  # the same for all candidates
-    more_seeds: list[int]  # for successive halving
     fresh: Callable[[int], int]  # number of a batch -> its seed
     levels: Floats  # (d,) of discrete parameters, 0 for real ones
     sample: Callable[[int], Floats]  # points from the prior
@@ -111,13 +110,9 @@ def search(method: str, given: Searching) -> str:
     """Search by `method`; why it ended. The points found are in `given.candidates()`."""
     if method == "least squares":
         return _least_squares(given)
-    if method == "halving":
-        return _halving(given)
     if method == "regression":
         return _regression(given)
     meter = given.meter(given.mean_losses, len(given.seeds))
-    if method == "gradient":
-        return descend(meter, _begin(meter, given, 16)).stopped
     if method == "bayesian":
         first = max(4, min(2 * len(given.start) + 4, meter.room // 3))
         points = np.concatenate([given.start[None], given.sample(first - 1)])
@@ -162,15 +157,4 @@ def _least_squares(given: Searching) -> str:
     if not (starts == given.start).all(axis=1).any():
         starts = np.concatenate([starts[: _DESCENTS - 1], given.start[None]])
     found, _ = least_squares(given.residuals, given.meter, starts)
-    return found.stopped
-
-
-def _halving(given: Searching) -> str:
-    seeds: Sequence[int] = given.more_seeds
-
-    def seeded(units: Floats, first: int, last: int) -> Floats:
-        return given.losses(units, list(seeds[first:last]))
-
-    found, meter = halving(seeded, given.meter, given.sample, given.random, seeds=min(27, len(seeds)))
-    meter.points, meter.losses = found.units[None], np.array([found.loss])  # others have fewer seeds
     return found.stopped

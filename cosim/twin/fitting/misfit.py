@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.twin.calibration import Gap
 from cosim.twin.fitting.distances import energy_distance, wasserstein
-from cosim.twin.problem import Floats, MeasuredSignal, Observed
+from cosim.twin.problem import Distance, Floats, MeasuredSignal, Observed
 
-Distance = Literal["w1", "energy"]
 ALL = "all"  # the row of `gaps` that sums up
 _HARDLY = 3.0  # deviations of runs
 BLOCKS = 10  # of the measured values, that are left out in turn
@@ -183,19 +182,19 @@ def gaps(observed: Observed, simulated: Mapping[str, Floats]) -> tuple[Gap, ...]
     `Misfit`), but g1 is the mean length of the vector of scaled differences, all signals alike. Figures of a replicate
     that holds NaN are infinite, so a mean never hides a failed replicate.
     """
-    told = [_gap(name, signal, _rows(name, signal, simulated)) for name, signal in observed.items()]
+    answered = [_gap(name, signal, _rows(name, signal, simulated)) for name, signal in observed.items()]
     weights = np.array([signal.weight for signal in observed.values()], np.float64)
-    weights = weights / weights.sum() if weights.sum() > 0.0 else np.full(len(told), 1.0 / max(len(told), 1))
+    weights = weights / weights.sum() if weights.sum() > 0.0 else np.full(len(answered), 1.0 / max(len(answered), 1))
 
     def mean(name: str) -> float:
-        figures = np.array([getattr(gap, name) for gap in told], np.float64)
+        figures = np.array([getattr(gap, name) for gap in answered], np.float64)
         return float(np.sum(weights[weights > 0.0] * figures[weights > 0.0]))
 
     together = Gap(
         ALL, mean("w1"), _vector_length(observed, simulated), float("nan"), mean("nrmse"), mean("r2"), mean("floor"),
-        mean("energy_distance"), "", sum(gap.count for gap in told),
+        mean("energy_distance"), "", sum(gap.count for gap in answered),
     )  # fmt: skip
-    return (*told, together)
+    return (*answered, together)
 
 
 def _gap(name: str, signal: MeasuredSignal, rows: Floats) -> Gap:

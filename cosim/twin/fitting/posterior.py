@@ -18,6 +18,7 @@ from cosim.twin.search.least_squares import Residuals, jacobian
 from cosim.twin.search.meter import Floats, Objective
 
 LEVEL = 0.9  # of the intervals
+PRIOR_SD = 12.0**-0.5  # of a coordinate of the cube, which is uniform
 
 
 @dataclass(frozen=True, slots=True, eq=False)

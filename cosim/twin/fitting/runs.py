@@ -11,13 +11,12 @@ import hashlib
 import math
 import resource
 import time
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.seals import DamagedError, check_zip, seal_zip
 from cosim.twin.problem import Case, Floats, Observed
 from cosim.twin.space import Space
 
@@ -42,12 +41,14 @@ class Journal:
 
     def _read(self, path: Path) -> None:
         try:
+            check_zip(path)
             with np.load(path, allow_pickle=False) as kept:
                 shapes, flat = kept["shapes"], kept["answers"]
                 self._keys = [str(key) for key in kept["keys"]]
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            message = f"the state of a calibration cannot be read: {error}"
-            raise ScenarioError(Problem(message, file=path, hint="delete it to begin anew")) from error
+        except (DamagedError, OSError, ValueError, KeyError) as error:
+            raise DamagedError(
+                f"the state of a calibration cannot be gone on with: {error}; delete it to begin anew"
+            ) from error
         ends = np.cumsum(shapes.prod(axis=1)) if len(shapes) else np.zeros(0, np.int64)
         parts = np.split(flat, ends[:-1]) if len(shapes) else []
         self._answers = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
@@ -90,6 +91,7 @@ class Journal:
         beside = self._path.with_name(self._path.name + ".new")
         with beside.open("wb") as file:
             np.savez(file, keys=np.array(self._keys, str), shapes=shapes, answers=flat)
+        seal_zip(beside)
         beside.replace(self._path)
         self._written = time.monotonic()
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from cosim.twin.calibration import Verdict
+from cosim.twin.fitting.posterior import PRIOR_SD
 from cosim.twin.search.meter import Floats
 
 Answers = Callable[[Floats], Floats]  # points (n, d) -> (n, s, q): q figures under s seeds
-PRIOR_SD = 12.0**-0.5  # of a coordinate of the cube
 CORRELATED = 0.9  # correlations beyond this are reported
 _GRID = 4  # levels of Morris' grid; a step goes over half of them
 
@@ -32,10 +32,6 @@ class Effects:
     change: Floats  # (d, q)
     noise: Floats  # (q,)
     elementary: Floats  # (trajectories, d, q) means over seeds, per unit of the cube
-
-    def ratio(self) -> Floats:
-        """(d,) the greatest change of any figure, in standard deviations over seeds."""
-        return np.asarray((self.change / np.maximum(self.noise, 1e-300)).max(axis=1))
 
     @property
     def mean_absolute(self) -> Floats:
@@ -64,65 +60,52 @@ def morris(answers: Answers, d: int, random: np.random.Generator, trajectories: 
             at[p] += -step if down[p] else step
             signs[t, k] = -1.0 if down[p] else 1.0
             points[t, k + 1] = at
-    told = answers(points.reshape(-1, d))
-    seeds, figures = told.shape[1:]
-    told = told.reshape(trajectories, d + 1, seeds, figures)
-    usable = np.isfinite(told).all(axis=(1, 2, 3))
+    simulated = answers(points.reshape(-1, d))
+    seeds, figures = simulated.shape[1:]
+    simulated = simulated.reshape(trajectories, d + 1, seeds, figures)
+    usable = np.isfinite(simulated).all(axis=(1, 2, 3))
     found = np.zeros((trajectories, d, seeds, figures))
     rows = np.arange(trajectories)
     for k in range(d):
-        found[rows, moves[:, k]] = (told[:, k + 1] - told[:, k]) * signs[:, k, None, None] / step
-    found, told = found[usable], told[usable]
+        found[rows, moves[:, k]] = (simulated[:, k + 1] - simulated[:, k]) * signs[:, k, None, None] / step
+    found, simulated = found[usable], simulated[usable]
     if not len(found):
         return Effects(np.full((d, figures), np.inf), np.zeros(figures), np.zeros((0, d, figures)))
     means = found.mean(axis=2)
     chance = found.var(axis=2, ddof=1) / seeds if seeds > 1 else np.zeros_like(means)
     change = np.sqrt(np.maximum((means**2 - chance).mean(axis=0), 0.0))
-    noise = np.sqrt(told.var(axis=2, ddof=1).mean(axis=(0, 1))) if seeds > 1 else np.zeros(figures)
+    noise = np.sqrt(simulated.var(axis=2, ddof=1).mean(axis=(0, 1))) if seeds > 1 else np.zeros(figures)
     return Effects(change, noise, means)
 
 
-def sobol(
-    figure: Callable[[Floats], Floats], d: int, random: np.random.Generator, count: int = 256
-) -> tuple[Floats, Floats]:
-    """First-order and total indices (d,) of a figure (n,), from count times d + 2 points.
+def sobol(figure: Callable[[Floats], Floats], d: int, random: np.random.Generator, count: int = 256) -> Floats | None:
+    """Total indices (d,) of a figure (n,), from `count` (a power of 2) times d + 2 points; None without scipy.
 
-    A. Saltelli et al., Computer Physics Communications 181 (2010): the estimator of their table 2 (b)
-    for the first order, M. Jansen's (1999) for the total. Both lie in 0 to 1 up to the error of sampling.
+    A. Saltelli et al., Computer Physics Communications 181 (2010).
     """
-
-    def filled() -> Floats:
-        strata = np.stack([random.permutation(count) for _ in range(d)], axis=1)
-        return np.asarray((strata + random.random((count, d))) / count)
-
-    a, b = filled(), filled()
-    mixed = np.repeat(a[None], d, axis=0)
-    mixed[np.arange(d), :, np.arange(d)] = b.T
-    told = figure(np.concatenate([a, b, mixed.reshape(-1, d)])).reshape(d + 2, count)
-    usable = np.isfinite(told).all(axis=0)
-    told = told[:, usable] - told[:2, usable].mean()
-    variance = float(told[:2].var()) or 1.0
-    fa, fb, fm = told[0], told[1], told[2:]
-    first = (fb * (fm - fa)).mean(axis=1) / variance
-    total = ((fa - fm) ** 2).mean(axis=1) / (2.0 * variance)
-    return first, total
+    try:
+        from scipy.stats import sobol_indices, uniform
+    except ImportError:
+        return None
+    found = sobol_indices(func=lambda points: figure(points.T), n=count, dists=[uniform()] * d, random_state=random)
+    return np.asarray(found.total_order, np.float64)
 
 
-def fisher(answers: Answers, at: Floats, step: float = 0.03) -> tuple[Floats, Floats]:
-    """Information (d, d) about coordinates of the cube at a point, and the slopes (q, d) it comes from.
+def fisher(answers: Answers, at: Floats, step: float = 0.03) -> Floats:
+    """Information (d, d) about coordinates of the cube at a point.
 
     By central differences under the same seeds; figures are taken as normal and independent, with their
     variance over seeds. NaN where a point could not be simulated.
     """
     d = len(at)
     up, down = np.minimum(at + step, 1.0) - at, at - np.maximum(at - step, 0.0)
-    told = answers(np.concatenate([at[None], at + np.diag(up), at - np.diag(down)]))
-    if not np.isfinite(told).all():
-        return np.full((d, d), np.nan), np.full((told.shape[2], d), np.nan)
-    slopes = ((told[1 : d + 1] - told[d + 1 :]).mean(axis=1) / (up + down)[:, None]).T
-    noise = told[0].var(axis=0, ddof=1) if told.shape[1] > 1 else np.zeros(told.shape[2])
+    simulated = answers(np.concatenate([at[None], at + np.diag(up), at - np.diag(down)]))
+    if not np.isfinite(simulated).all():
+        return np.full((d, d), np.nan)
+    slopes = ((simulated[1 : d + 1] - simulated[d + 1 :]).mean(axis=1) / (up + down)[:, None]).T
+    noise = simulated[0].var(axis=0, ddof=1) if simulated.shape[1] > 1 else np.zeros(simulated.shape[2])
     noise = np.maximum(noise, 1e-12)
-    return np.asarray(slopes.T @ (slopes / noise[:, None])), slopes
+    return np.asarray(slopes.T @ (slopes / noise[:, None]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +136,13 @@ def identify(covariance: Floats, names: Sequence[str]) -> tuple[Identity, ...]:
     for k in range(len(names)):
         order = [int(j) for j in np.argsort(-np.abs(correlation[k]), kind="stable") if j != k]
         some = [j for j in order if strong[k, j]] or [j for j in order if abs(correlation[k, j]) > 0.25][:3]
-        told = ", ".join(f"{names[j]} ({correlation[k, j]:+.2f})" for j in some)
+        simulated = ", ".join(f"{names[j]} ({correlation[k, j]:+.2f})" for j in some)
         if vague[k] and some:
-            found.append(Identity("correlated", f"only known together with {told}"))
+            found.append(Identity("correlated", f"only known together with {simulated}"))
         elif sd[k] > 0.9 * PRIOR_SD:
             found.append(Identity("no effect", "the data leave it as uncertain as its bounds do"))
         elif strong[k].any():
-            found.append(Identity("fitted", f"correlated with {told}"))
+            found.append(Identity("fitted", f"correlated with {simulated}"))
         else:
             found.append(Identity("fitted"))
     return tuple(found)

@@ -10,8 +10,8 @@ from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.fitting.screen import morris
 from cosim.twin.problem import CalibrationProblem, Floats
 
-_SEEDS = 3
-_TRAJECTORIES = 10
+_SEEDS = 3  # the fewest with a deviation that is not that of a pair
+_TRAJECTORIES = 10  # F. Campolongo et al., Environmental Modelling & Software 22 (2007): 10 to 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,9 @@ def sensitivities(problem: CalibrationProblem, *, seed: int = 1) -> tuple[Sensit
     deterministic problem.
     """
     observed = problem.fit.observed
-    whole = Misfit(observed)
-    single = {name: Misfit({name: signal}) for name, signal in observed.items() if signal.weight > 0.0}
+    whole = Misfit(observed, problem.distance)
+    counted = {name: signal for name, signal in observed.items() if signal.weight > 0.0}
+    single = {name: Misfit({name: signal}, problem.distance) for name, signal in counted.items()}
     roots = np.random.SeedSequence(seed).generate_state(_SEEDS, np.uint64) >> np.uint64(1)
     seeds = [int(word) for word in (roots[:1] if problem.deterministic else roots)]
 

@@ -14,8 +14,8 @@ import numpy as np
 from cosim.twin.fitting.posterior import independent
 from cosim.twin.problem import Floats, MeasuredSignal, Observed
 
-_LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
-_STRETCHES = 16
+_LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])  # quartiles and the ends of the 90 % band
+_STRETCHES = 16  # of a paired signal, whose means take the place of its values
 
 
 class _One:
@@ -44,12 +44,12 @@ class _One:
             return np.arcsinh(rows / self._scale)
         if rows.shape[1] == len(self._kept):  # as the measured ones stand: the same are missing
             rows = rows[:, self._kept]
-        told = [rows.mean(axis=1, keepdims=True)]
+        answered = [rows.mean(axis=1, keepdims=True)]
         if self.count > 1:
-            told.append(rows.std(axis=1, keepdims=True))
+            answered.append(rows.std(axis=1, keepdims=True))
         if len(self._levels):
-            told.append(np.quantile(rows, self._levels, axis=1).T)
-        return np.arcsinh(np.concatenate(told, axis=1) / self._scale)
+            answered.append(np.quantile(rows, self._levels, axis=1).T)
+        return np.arcsinh(np.concatenate(answered, axis=1) / self._scale)
 
     def varied(self, random: np.random.Generator, repeats: int, simulated: Floats | None) -> Floats:
         """(repeats, k) summaries of the measurement drawn again, see `Summaries.sampling`."""

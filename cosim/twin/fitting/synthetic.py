@@ -19,7 +19,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.twin.fitting.posterior import Posterior
+from cosim.twin.fitting.posterior import PRIOR_SD, Posterior
 from cosim.twin.search.cma import reflect
 from cosim.twin.search.meter import Floats
 
@@ -86,7 +86,7 @@ class Emulator:
         features = region.features(points, self._quadratic)
         kept = _near(features, summaries)
         features, summaries = features[kept], summaries[kept]
-        mean = _solve(features, summaries)
+        self._whole = mean = _solve(features, summaries)
         left = summaries - features @ mean
         freedom = max(len(left) - features.shape[1], 1)
         covariance = left.T @ left / freedom + extra + _EXACT**2 * np.eye(left.shape[1])
@@ -140,13 +140,19 @@ class Emulator:
         freedom = max(len(self._whiten) - len(self.region.low), 1)
         return max(1.0 + 3.0 * math.sqrt(2.0 / freedom) + 3.0 / freedom, float(self._usual))
 
+    def slopes(self, at: Floats, step: float = 0.01) -> Floats:
+        """(k, d) of the mean summaries at a point, by central differences."""
+        ways = step * np.eye(len(at))
+        up, down = (self.region.features(at + sign * ways, self._quadratic) @ self._whole for sign in (1.0, -1.0))
+        return np.asarray((up - down).T / (2.0 * step))
+
     def log_likelihood(self, points: Floats, widened: float = 1.0) -> Floats:
         """(n,) of the measurement at points of the region, -inf outside; deviations are `widened` times as large."""
         mean = self.region.features(points, self._quadratic) @ self._mean
         logs = self.region.features(points, False) @ self._log_scale
         white = ((self._observed - mean) * np.exp(-0.5 * logs)) @ self._root.T
-        told = -0.5 * (white**2).sum(axis=1) / widened**2 - 0.5 * logs.sum(axis=1)
-        return np.where(self.region.inside(points), told, -np.inf)
+        simulated = -0.5 * (white**2).sum(axis=1) / widened**2 - 0.5 * logs.sum(axis=1)
+        return np.where(self.region.inside(points), simulated, -np.inf)
 
 
 def _near(features: Floats, summaries: Floats) -> NDArray[np.bool_]:
@@ -205,14 +211,16 @@ def synthetic(
     rounds: int = 4,
     count: int = 1000,
     extra: Floats | None = None,
+    sampling: Floats | None = None,
     log_prior: LogPrior | None = None,
     sample: Callable[[int], Floats] | None = None,
 ) -> Posterior:
     """Posterior (count, d) of the parameters given the summaries `observed` (k,), from at most `runs` runs.
 
-    `start` (d,) is the best known point, `sample(n)` draws from the prior. When the measurement lies
-    further from all that the model makes than chance explains, deviations are widened so that it is as
-    expected (R. Birge, Physical Review 40, 1932). Raises `ValueError` when hardly a run succeeds.
+        `start` (d,) is the best known point, `sample(n)` draws from the prior. When the measurement lies
+        further from all that the model makes than chance explains, deviations are widened so that it is as
+    expected (R. Birge, Physical Review 40, 1932). `sampling` is the covariance (k, k) of the summaries by a bootstrap
+    of the recording: no interval is narrower than it allows. Raises `ValueError` when hardly a run succeeds.
     """
     d, k = len(start), len(observed)
     extra = np.zeros((k, k)) if extra is None else extra
@@ -241,7 +249,28 @@ def synthetic(
         made = _sample(emulator, points[usable], believed, widened, random, count)
         if turn < rounds - 1:
             region = _around(made, region)
+    if sampling is not None:
+        made = _no_narrower(made, emulator.slopes(np.median(made, axis=0)), sampling)
     return Posterior(made, "synthetic likelihood", widened, off)
+
+
+def _no_narrower(made: Floats, slopes: Floats, sampling: Floats) -> Floats:
+    """Draws (n, d) of which none is known better than the recording alone allows.
+
+    The least covariance of the values is the inverse of the information that the summaries have with their `sampling`
+    covariance (Cramer and Rao), and that of the bounds.
+    """
+    known = np.diag(sampling) > 0.0
+    if not known.any():
+        return made
+    spread = np.sqrt(np.diag(sampling)[known])
+    correlation = 0.98 * sampling[np.ix_(known, known)] / np.outer(spread, spread) + 0.02 * np.eye(len(spread))
+    per = slopes[known] / spread[:, None]
+    information = per.T @ np.linalg.solve(correlation, per)
+    least = np.sqrt(np.diag(np.linalg.inv(information + np.eye(len(information)) / PRIOR_SD**2)))
+    middle = np.median(made, axis=0)
+    wider = np.maximum(least / np.maximum(made.std(axis=0), 1e-12), 1.0)
+    return np.asarray(np.clip(middle + wider * (made - middle), 0.0, 1.0))
 
 
 def _first_region(points: Floats, summaries: Floats, observed: Floats, start: Floats) -> _Region:
@@ -270,10 +299,7 @@ def _around(made: Floats, before: _Region) -> _Region:
     reach = 0.02 * (before.high - before.low)
     at_cube: NDArray[np.bool_] = np.logical_or.reduce((made < 0.01) | (made > 0.99), axis=1)
     pressed = np.zeros(len(low), np.bool_)
-    for outermost, close in (
-        (along <= low, low - before.low < reach),
-        (along >= high, before.high - high < reach),
-    ):
+    for outermost, close in ((along <= low, low - before.low < reach), (along >= high, before.high - high < reach)):
         pressed |= close & np.logical_and(outermost, ~at_cube[:, None]).any(axis=0)
     axes: Floats = np.linalg.eigh(np.cov(made.T).reshape(len(low), -1))[1].astype(np.float64)
     low, high = np.quantile(made @ axes, [0.002, 0.998], axis=0)

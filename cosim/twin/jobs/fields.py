@@ -43,7 +43,7 @@ def fields(loaded: Loaded, problem: CalibrationProblem, values: Mapping[str, Val
 def check(loaded: Loaded, overrides: Sequence[str], problem: CalibrationProblem) -> None:
     """Try the fields with what the parameters have before. Raises `ScenarioError` when one does not take it."""
     space = problem.space
-    told = {one.name: one.told(at) for one, at in zip(space.parameters, space.start, strict=True)}
-    found = fields(loaded, problem, told)
+    reported = {one.name: one.as_written(at) for one, at in zip(space.parameters, space.start, strict=True)}
+    found = fields(loaded, problem, reported)
     if found:
         load(loaded.path, [*overrides, *(f"{path}={json.dumps(value)}" for path, value in found.items())])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.delimited import content, sheet
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
 
@@ -43,19 +42,8 @@ def matrix(path: Path) -> Floats:
 
 
 def table(path: Path) -> dict[str, list[str]]:
-    """The columns of a CSV file with a header, as text. Raises `ScenarioError` for a row that is too short."""
-    with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
-        rows = csv.reader(file)
-        header = next(rows, [])
-        columns: list[list[str]] = [[] for _ in header]
-        for number, row in enumerate(rows, start=2):
-            if len(row) != len(header):
-                raise ScenarioError(
-                    Mistake(f"has {len(row)} cells where the header has {len(header)}", file=path, line=number)
-                )
-            for column, cell in zip(columns, row, strict=True):
-                column.append(cell)
-    return dict(zip(header, columns, strict=True))
+    """The columns of a CSV file with a header, as text. Raises `ScenarioError` for a row of another length."""
+    return sheet(content(path), path).columns()
 
 
 def numbers(cells: list[str]) -> Floats:

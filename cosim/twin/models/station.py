@@ -28,14 +28,14 @@ from cosim.twin.telemetry.quantities import spacings
 Floats = NDArray[np.float64]
 Recorded = tuple[Floats, Floats]  # (n,) s: when requests came, in order; when their answers were there
 
-_SERVERS = (1, 2, 3, 4, 6, 8)
+_SERVERS = (1, 2, 3, 4, 6, 8)  # tried: workers of a service on a machine of today
 CLEARLY = 0.85  # of the misfit of a simpler station: then another is taken
 _APART, _DEVIATIONS = 3.0, 2.5  # times as long as the first mode is the second one, and that apart
 _AGAIN = 0.97  # of the misfit of fewer servers: below it more are tried
 _RUNS = 160  # of a search
 _WAY = 0.4  # of the median response, at most: a longer way looks like servers without end
-_SEEDS, _FRESH = 3, 12
-_LEVELS = (np.arange(40) + 0.5) / 40
+_SEEDS, _FRESH = 3, 12  # of a search; of the choice between its answers
+_LEVELS = (np.arange(40) + 0.5) / 40  # quantiles: one per request of the smallest table
 _SPACED, _AHEAD = 40, 0.05  # times between answers that are needed; of logarithms, over which slopes are taken
 _WINDOWS = 4  # of a recording, between which the level of service times is compared
 
@@ -86,9 +86,9 @@ def identify(recordings: Sequence[Recorded], *, seed: int = 1, servers: Sequence
     if not recordings or min(len(created) for created, _ in recordings) < 20:
         raise ValueError("a recording needs 20 requests or more")
     figures = _Figures(recordings, seed)
-    tried: list[_Tried] = []
+    tried: list[_Trial] = []
 
-    def fitted(servers: int, *, sharing: bool, contention: bool, modes: bool = False) -> _Tried:
+    def fitted(servers: int, *, sharing: bool, contention: bool, modes: bool = False) -> _Trial:
         one, _ = _fitted(recordings, servers, sharing, contention=contention, seed=seed, modes=modes)
         found = figures.nearest(one)
         if modes:  # the modes of requests that met no other request are a second place to begin
@@ -124,7 +124,7 @@ def distinct(spread: float, times: float) -> bool:
     return times > _APART and math.log(times) > _DEVIATIONS * math.sqrt(math.log1p(spread**2))
 
 
-def _simplest(tried: Sequence[_Tried], figures: _Figures) -> ServiceStation:
+def _simplest(tried: Sequence[_Trial], figures: _Figures) -> ServiceStation:
     """The simplest station unless another is clearly nearer; all are compared by the deviations of the likeliest."""
     metric = min(tried, key=lambda one: one.nearest.deviance)
     offs = [(one.station, figures.off(one.station, metric)) for one in tried]
@@ -138,13 +138,7 @@ def _plainness(tried: tuple[ServiceStation, float]) -> tuple[float, float]:
 
 
 def _fitted(
-    recordings: Sequence[Recorded],
-    servers: int,
-    sharing: bool,
-    *,
-    contention: bool,
-    seed: int,
-    modes: bool = False,
+    recordings: Sequence[Recorded], servers: int, sharing: bool, *, contention: bool, seed: int, modes: bool = False
 ) -> tuple[ServiceStation, float]:
     """The best station of a kind, and its misfit."""
     lone = min(float(np.median(ended - created)) for created, ended in recordings)
@@ -178,7 +172,7 @@ def _fitted(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Tried:
+class _Trial:
     """A station and how far the recordings are from what it makes."""
 
     station: ServiceStation
@@ -212,11 +206,11 @@ class _Figures:
             for k, (created, _) in enumerate(self._recordings)
         ]
 
-    def off(self, station: ServiceStation, metric: _Tried) -> float:
+    def off(self, station: ServiceStation, metric: _Trial) -> float:
         """How far the recordings are from `station` under fresh draws, in the deviations of `metric`."""
         return off(self._made(station, fresh=True), self._real, metric.nearest.roots)
 
-    def nearest(self, station: ServiceStation) -> _Tried:
+    def nearest(self, station: ServiceStation) -> _Trial:
         """The station of the same kind that is nearest."""
         names = ["service", "spread", "latency"]
         names += ["contention"] * (station.contention > 0.0) + ["slow_share", "slow_times"] * (station.slow_share > 0.0)
@@ -240,7 +234,7 @@ class _Figures:
         if CLEARLY * misfit > (before := _misfit(self._recordings, station, self._seed)):
             found, misfit = nearest(made, self._real, start, low, high, ahead=_AHEAD, steps=0), before
         there = at(found.point)
-        return _Tried(there, off(self._made(there), self._real, found.roots), misfit, found)
+        return _Trial(there, off(self._made(there), self._real, found.roots), misfit, found)
 
 
 def _spaced(created: Floats, responses: Floats) -> Floats:

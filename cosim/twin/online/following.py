@@ -19,11 +19,11 @@ from cosim.scenario.load import load
 from cosim.twin.calibration import Calibration
 from cosim.twin.fitting.calibrate import INTERRUPTED, calibrate
 from cosim.twin.online.drift import Drift
-from cosim.twin.online.windows import Online, Settings, Span, WindowReport, spans
+from cosim.twin.online.windows import OnlineStudy, Span, WindowReport, WindowSettings, spans
 from cosim.twin.problem import CalibrationProblem, Case
 from cosim.twin.scenario.overlay import SUFFIX, write
 from cosim.twin.scenario.recording import EmptyError
-from cosim.twin.scenario.study import Study, study
+from cosim.twin.scenario.study import ScenarioStudy, study
 from cosim.twin.search.meter import Budget
 
 POLL = 1.0  # s between two looks at a run that goes on
@@ -50,14 +50,14 @@ class Following:
         self._scenario, self._overrides, self._run = scenario, tuple(overrides), run
         self._folder, self._seed, self._workers = folder, seed, workers
         self._method, self._observed = block.method, list(block.observed.values())
-        self._studies: dict[Span, Study] = {}
+        self._studies: dict[Span, ScenarioStudy] = {}
         self.overlay = folder / f"{self._loaded.scenario.name}{SUFFIX}"
         self.history = folder / "history.json"
-        self._twin: Online | None = None
+        self._twin: OnlineStudy | None = None
         self._written = 0
 
     @property
-    def twin(self) -> Online:
+    def twin(self) -> OnlineStudy:
         """The twin, once there was a window."""
         assert self._twin is not None
         return self._twin
@@ -99,23 +99,23 @@ class Following:
             if self._twin is None:
                 return None
             report = self._twin.skip(span)
-            self._tell()
+            self._report()
             return report
         if self._twin is None:
-            self._twin = Online(
+            self._twin = OnlineStudy(
                 first.problem.name,
                 first.problem.space,
                 self._case,
                 self._search,
-                settings=Settings(last=self._how.last),
+                settings=WindowSettings(last=self._how.last),
                 drift=Drift(threshold=self._how.threshold),
                 deterministic=first.problem.deterministic,
             )
         report = self._twin.window(span)
-        self._tell()
+        self._report()
         return report
 
-    def _study(self, span: Span) -> Study:
+    def _study(self, span: Span) -> ScenarioStudy:
         if span not in self._studies:
             found = study(
                 self._scenario, self._overrides, folder=self._folder / "work", workers=self._workers,
@@ -133,7 +133,7 @@ class Following:
             raise KeyboardInterrupt
         return found
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         """Write the overlay when values were taken into use, and the history after every window."""
         twin = self.twin
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -33,7 +33,7 @@ _PART = 0.05  # of the values' size: the least range that a misfit is scaled by
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class WindowSettings:
     """How a run is followed."""
 
     last: int = 4  # windows that are fitted at most
@@ -56,7 +56,7 @@ class WindowReport:
     values: dict[str, Value] = field(default_factory=dict)  # in use after the window
 
 
-class Online:
+class OnlineStudy:
     """A twin that follows.
 
     `case` gives what was measured and the simulation of a span of time; `search` calibrates a problem
@@ -70,11 +70,11 @@ class Online:
         case: Callable[[Span], Case],
         search: Callable[[CalibrationProblem], Calibration],
         *,
-        settings: Settings | None = None,
+        settings: WindowSettings | None = None,
         drift: Drift | None = None,
         deterministic: bool = False,
     ) -> None:
-        self.name, self.space, self.settings = name, space, settings or Settings()
+        self.name, self.space, self.settings = name, space, settings or WindowSettings()
         self._case, self._search, self._drift = case, search, drift or Drift()
         self._deterministic = deterministic
         self.numbers: Floats = space.start
@@ -90,7 +90,7 @@ class Online:
     @property
     def values(self) -> dict[str, Value]:
         """The values in use, as an author writes them."""
-        return dict(self.space.told(self.numbers))
+        return dict(self.space.as_written(self.numbers))
 
     def window(self, span: Span) -> WindowReport:
         """Compare the next window, and do what is to be done."""
@@ -144,11 +144,11 @@ class Online:
     def _misfit(self, case: Case, values: Floats) -> float:
         """The misfit of one window; signals are scaled by their ranges in the first windows, not in this one."""
         seeds = self.settings.seeds[:1] if self._deterministic else self.settings.seeds
-        told = [case.simulate(values[None], seed) for seed in seeds]
+        simulated = [case.simulate(values[None], seed) for seed in seeds]
         weights = total = 0.0
         for name, signal in case.observed.items():
             one = Misfit({name: signal})
-            loss = float(np.mean([one.losses({name: rows[name]})[0] for rows in told])) * signal.span
+            loss = float(np.mean([one.losses({name: rows[name]})[0] for rows in simulated])) * signal.span
             total += signal.weight * loss / float(np.median(self._scales[name]))
             weights += signal.weight
         return total / weights if weights else float("nan")

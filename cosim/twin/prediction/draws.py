@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.seals import sealed, unsealed
 from cosim.contract.units import DIMENSIONS
 from cosim.results.folder import write_json
 from cosim.scenario import tree
@@ -50,7 +51,7 @@ def write(path: Path, calibration: Calibration, free: Sequence[Free] = ()) -> Pa
     if not found:
         path.unlink(missing_ok=True)
         return None
-    write_json(path, {"calibration": calibration.problem, "draws": found})
+    write_json(path, sealed({"format": 2, "calibration": calibration.problem, "draws": found}))
     return path
 
 
@@ -68,8 +69,8 @@ def read(place: Path) -> list[dict[str, Any]]:
         hint = "calibrate with enough runs for intervals; 'cosim calibrate' writes the draws beside the overlay"
         raise ScenarioError(Problem(f"there are no draws of a posterior in {folder}", "twin", hint=hint))
     try:
-        found = json.loads(files[0].read_text(encoding="utf-8"))["draws"]
-    except (ValueError, KeyError) as error:
+        found = unsealed(files[0], must="format")["draws"]
+    except KeyError as error:
         raise ScenarioError(Problem(f"cannot be read: {error}", "twin", files[0])) from None
     return [dict(values) for values in found]
 

@@ -12,23 +12,30 @@ from __future__ import annotations
 import math
 import os
 import re
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from cosim.contract.errors import RunError
+from cosim.contract.children import in_copies
+from cosim.contract.errors import CosimError, RunError
 from cosim.contract.seeds import stream
-from cosim.results.executor import Executor, JobResult, Task, make_executor
+from cosim.results.executor import Executor, RunTask, made, make_executor
+from cosim.results.load import ComputedRun
+from cosim.results.metrics import measure
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
+from cosim.scenario.plan.plan import Recording
+from cosim.twin.fitting.posterior import LEVEL
 from cosim.twin.prediction.draws import Settings, overrides
 from cosim.twin.problem import Floats
+from cosim.twin.scenario.batched import prepared, unbatchable
 
-LEVEL = 0.9
+Ended = Generator[tuple[int, Mapping[str, float | None] | str], None, None]  # number of the run, figures or an error
 _SATURATED = 0.8  # utilisation above which a queue amplifies
 _MUCH = 3.0  # % of a figure per % of a value: reported
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
@@ -47,7 +54,7 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class BandPrediction:
     """What a scenario will show, as far as its twin knows."""
 
     scenario: str
@@ -68,46 +75,72 @@ def predict(
     workers: int = 0,
     executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Prediction:
-    """Run `scenario` with `count` draws in processes of their own; `folder` is used for the runs and emptied.
+) -> BandPrediction:
+    """Run `scenario` with `count` draws, which spread over those given; `folder` is used for the runs and emptied.
+
+    The continuum alone is run in this process and copies of it; with an `executor`, and where anything else computes,
+    every run has a process of its own. Figures are the same to the bit.
 
     Raises `ScenarioError` for a scenario that lacks a field of the draws, `RunError` when hardly a run succeeds.
     """
-    chosen = [draws[k * len(draws) // count] for k in range(count)] if len(draws) >= count else [
-        draws[k % len(draws)] for k in range(count)
-    ]  # fmt: skip
-    base = folder / "making"
-    for name in ("runs", "logs"):
-        (base / name).mkdir(parents=True, exist_ok=True)
-    tasks, name, warnings = [], "", list[str]()
-    for k, values in enumerate(chosen):
-        own = (*settings, *overrides(values), f"run.seed={_seed(seed, k)}", "calibrate=null")
-        plan = compile_plan(load(scenario, own))
-        name = plan.name
-        if k == 0:
-            warnings = [w for w in plan.warnings if "calibration" in w]
-        tasks.append(Task(f"{k}-{plan.hash[:24]}", str(scenario.resolve()), own, {}, str(base.resolve())))
-    made: dict[int, JobResult] = {}
+    chosen = [draws[k * len(draws) // count if len(draws) >= count else k % len(draws)] for k in range(count)]
+    own = [(*settings, *overrides(one), f"run.seed={_seed(seed, k)}", "calibrate=null") for k, one in enumerate(chosen)]
+    plan = compile_plan(load(scenario, own[0]))
+    workers = workers or len(os.sched_getaffinity(0))
+    other = any(one.signal == "task" and one != Recording("task", True, 0.0, (), ()) for one in plan.recordings)
+    if executor is None and not (plan.pacing > 0.0 or other or unbatchable(scenario, own[0])):
+        ended = _batched(scenario, own, workers)
+    else:
+        ended = _whole(scenario, own, folder / "making", executor or make_executor("local", workers))
+    figures: dict[int, Mapping[str, float | None]] = {}
     failures: list[str] = []
-    try:
-        runner = executor or make_executor("local", workers or len(os.sched_getaffinity(0)))
-        with closing(runner.run(tasks)) as results:  # type: ignore[type-var]
-            for result in results:
-                if result.status == "complete":
-                    made[int(result.key.partition("-")[0])] = result
-                else:
-                    failures.append(result.error)
-                if progress is not None:
-                    progress(len(made) + len(failures), len(tasks))
-    finally:
-        shutil.rmtree(base, ignore_errors=True)
-    if len(made) < max(2, count // 2):
+    with closing(ended) as results:
+        for k, found in results:
+            if isinstance(found, str):
+                failures.append(found)
+            else:
+                figures[k] = found
+            if progress is not None:
+                progress(len(figures) + len(failures), count)
+    if len(figures) < max(2, count // 2):
         raise RunError(f"{len(failures)} of {count} runs failed: {failures[0] if failures else 'no result'}")
+    warnings = [line for line in plan.warnings if "calibration" in line]
     if failures:
         warnings.append(f"{len(failures)} of {count} runs failed and are not in the bands: {failures[0]}")
-    order = sorted(made)
-    bands = summarise([made[k].figures for k in order], [chosen[k] for k in order], level)
-    return Prediction(name, bands, len(made), (*warnings, *told(bands)))
+    bands = summarise([figures[k] for k in sorted(figures)], [chosen[k] for k in sorted(figures)], level)
+    return BandPrediction(plan.name, bands, len(figures), (*warnings, *reader_notes(bands)))
+
+
+def _batched(scenario: Path, own: Sequence[Sequence[str]], workers: int) -> Ended:
+    """The figures of each run, or why it has none, from forks of this process where it has no other thread."""
+    alone = len(own) if workers == 1 or threading.active_count() > 1 else 1  # one compiles for the copies
+    yield from enumerate(_computed(scenario, own[:alone]))
+    at_once = workers * max(len(own) // (20 * workers), 1)  # progress is reported twenty times
+    for first in range(alone, len(own), at_once):
+        some = own[first : first + at_once]
+        calls = [partial(_computed, scenario, some[k::workers]) for k in range(min(workers, len(some)))]
+        parts = in_copies([lambda _, call=call: list(call()) for call in calls], workers)  # type: ignore[misc]
+        yield from ((first + k, parts[k % workers][k // workers]) for k in range(len(some)))
+
+
+def _computed(scenario: Path, own: Sequence[Sequence[str]]) -> Iterator[Mapping[str, float | None] | str]:
+    with closing(ComputedRun()) as run:
+        for settings in own:
+            try:
+                found, plan = prepared(scenario, settings)
+                run.take(plan, *found.run())
+                yield {name: figure["value"] for name, figure in measure(run)["figures"].items()}
+            except CosimError as error:
+                yield str(error)
+
+
+def _whole(scenario: Path, own: Sequence[tuple[str, ...]], base: Path, runner: Executor) -> Ended:
+    """The same from runs that write a folder each, in processes of their own."""
+    places = str(scenario.resolve()), str(base.resolve())
+    tasks = [RunTask(str(k), places[0], one, {}, places[1]) for k, one in enumerate(own)]
+    with closing(made(runner, tasks, base)) as results:
+        for one in results:
+            yield int(one.key), one.figures if one.status == "complete" else one.error
 
 
 def _seed(seed: int, number: int) -> int:
@@ -126,10 +159,17 @@ def summarise(
         kept = np.isfinite(column)
         if kept.sum() < 2:
             continue
-        low, middle, high = np.quantile(column[kept], [(1 - level) / 2, 0.5, (1 + level) / 2])
-        amplification, by = _amplification(column, inputs)
-        found[name] = Band(float(low), float(middle), float(high), int(kept.sum()), amplification, by)
+        found[name] = band(column, level, *_amplification(column, inputs))
     return found
+
+
+def band(column: Floats, level: float, amplification: float = 1.0, by: str = "") -> Band:
+    """The band of the finite values of `column`; NaN without any."""
+    known = column[np.isfinite(column)]
+    low, middle, high = (
+        np.quantile(known, [(1 - level) / 2, 0.5, (1 + level) / 2]).tolist() if len(known) else [math.nan] * 3
+    )
+    return Band(low, middle, high, len(known), amplification, by)
 
 
 def _inputs(values: Sequence[Settings]) -> dict[str, Floats]:
@@ -172,7 +212,7 @@ def _amplification(column: Floats, inputs: Mapping[str, Floats]) -> tuple[float,
     return best, by
 
 
-def told(bands: Mapping[str, Band]) -> tuple[str, ...]:
+def reader_notes(bands: Mapping[str, Band]) -> tuple[str, ...]:
     """What a reader of the bands should know."""
     warnings = []
     for name, band in bands.items():

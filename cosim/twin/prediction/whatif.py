@@ -4,65 +4,56 @@
                     horizon=300.0, folder=Path("work"))
     found[0].bands["response"]  # of "as it is"; found[1] of "one more"
 
-The last seconds of the run are repeated from its recorded tasks, so that queues are as full as in the run. Then tasks
-arrive at the rates measured in these seconds. All candidates get the same arrivals and the same draws of a posterior,
-so that their differences have little noise; these are reported too.
+A scenario of the continuum alone is run in batches: the last seconds of the run are repeated from its recorded tasks,
+so that queues are as full as in the run, then tasks arrive at the rates measured in these seconds. All candidates get
+the same arrivals and the same draws of a posterior, so that their differences have little noise; these are reported
+too. Any other scenario is made again up to now and branched there (`cosim.twin.prediction.coupled`).
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import numpy as np
 
-from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.children import as_they_come
+from cosim.contract.errors import Problem, RunError, ScenarioError
 from cosim.contract.units import show
+from cosim.results.again import AdapterState, adapter_states
 from cosim.results.load import load as load_run
 from cosim.scenario.free import free_values
-from cosim.scenario.gather import SET
 from cosim.scenario.load import Loaded, load
-from cosim.twin.prediction.predict import Band
+from cosim.scenario.plan.compile import compile_plan
+from cosim.twin.prediction.coupled import coupled, named_change, quantities_of, with_events
+from cosim.twin.prediction.predict import Band, band
+from cosim.twin.prediction.reported import Reported, named, quantities
 from cosim.twin.problem import Floats
-from cosim.twin.scenario.batched import BatchedRuns
+from cosim.twin.scenario.batched import BatchedRuns, unbatchable
 from cosim.twin.scenario.effects import NotBatchableError
 from cosim.twin.scenario.replay import Span, shifted, tasks_of_run, traces
-from cosim.twin.telemetry.quantities import Pairing, Quantity, Rows
+from cosim.twin.telemetry.quantities import Quantity, ValuePairing
+
+if TYPE_CHECKING:
+    from cosim.results.load import Run
 
 AS_IT_IS = "as it is"
 NEXT = "-next"  # of the workload that goes on where the recorded one ends
-_FIGURES = ("response", "response_p95", "completed", "unfinished")
-_HOSTS = ("power", "utilisation")
+_RUNS = 40  # per candidate: two beyond each end of a 90 % band
+_WARM = 60.0  # s
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WhatIfAnswer:
     """One candidate: bands of its figures over the horizon, and of the differences to the first one."""
 
     name: str
     bands: Mapping[str, Band]
     differences: Mapping[str, Band]
-
-
-class _Told:
-    """Stands where a `Pairing` does: the figures of one table over the horizon."""
-
-    def __init__(self, quantity: Quantity, since: float) -> None:
-        self._quantity, self._since = quantity, since
-
-    def values(self, simulated: Rows, end: float) -> Floats:
-        """Of tasks: mean and 95th percentile of the response (s), how many ended, how many did not; of hosts the sum
-        over nodes, averaged over time."""
-        later = simulated.only(simulated.times >= self._since)
-        known = later.values[np.isfinite(later.values)]
-        if self._quantity.of_tasks:
-            mean, tail = (known.mean(), np.quantile(known, 0.95)) if len(known) else (np.nan, np.nan)
-            return np.array([mean, tail, len(known), len(later.values) - len(known)], np.float64)
-        times = len(np.unique(later.times)) or 1
-        return np.array([known.sum() / times])
 
 
 def what_if(
@@ -72,36 +63,96 @@ def what_if(
     *,
     folder: Path,
     horizon: float = 300.0,
-    warm: float = 60.0,
+    warm: float | None = None,
     now: float | None = None,
     draws: Sequence[Mapping[str, float]] = (),
-    count: int = 40,
+    count: int | None = None,
     level: float = 0.9,
     seed: int = 1,
     overrides: Sequence[str] = (),
     workers: int | None = None,
     hosts: bool = False,
-) -> list[Answer]:
+    exact: bool = False,
+) -> list[WhatIfAnswer]:
     """Answers for "as it is" and for every candidate (name -> overrides), from `now` (s of the run; its end so far) on.
 
     `draws` are values of the scenario's free parameters by name; without them, the scenario's values apply.
-    `hosts` adds the power and the utilisation of all hosts, which takes longer. Raises `ScenarioError` for a scenario
-    that cannot be run in batches.
+    `hosts` adds the power and the utilisation of all hosts, which takes longer. `warm` (s, default 60), `count` (runs
+    of each candidate, default 40), `level`, `seed` and `draws` are for scenarios that are run in batches: a coupled
+    run has one state, and a candidate one answer. With `exact`, a run of the continuum alone is branched like one.
+    Raises `ScenarioError` for a scenario that cannot be branched.
     """
-    loaded = load(scenario, overrides)
+    courses = {AS_IT_IS: (), **candidates}
     recorded = load_run(run)
     try:
-        reached = float(recorded.manifest.get("reached") or 0.0)
-        last = recorded.execute("SELECT max(created) FROM task").fetchone() if "task" in recorded.signals else None
-        at = now if now is not None else max(reached, float(last[0]) if last and last[0] is not None else 0.0)
+        at = _moment(recorded) if now is None else now
         if not at > 0.0:
             raise ScenarioError(Problem("the run has recorded no task yet", "whatif", run))
-        window: Span = (max(at - warm, 0.0), at)
-        tasks = tasks_of_run(recorded, loaded.scenario.workloads, ("input", "output"), window)
+        if why := "the answers are to be exact" if exact else unbatchable(scenario, overrides):
+            if draws:
+                message = f"values of a posterior need runs in batches, and there are none: {why}"
+                raise ScenarioError(Problem(message, "twin", scenario))
+            asked = (scenario, run, courses, at, horizon, overrides, hosts, workers)
+            if threading.active_count() == 1:
+                found = coupled(*asked)
+            else:  # a process with threads is not safe to fork
+                ((_, found),) = as_they_come(coupled, [asked], 1, lost=_lost)
+        else:
+            window: Span = (max(at - (_WARM if warm is None else warm), 0.0), at)
+            found = _batched(
+                load(scenario, overrides), recorded, courses, window, horizon, draws, _RUNS if count is None else count,
+                folder=folder, seed=seed, overrides=overrides, workers=workers, hosts=hosts,
+            )  # fmt: skip
     finally:
         recorded.close()
-    settings = [*overrides, *traces(loaded, tasks, ("input", "output"), folder / "traces", window)]
+    first = found[0][1]
+    return [
+        WhatIfAnswer(
+            name,
+            {figure: band(column, level) for figure, column in figures.items()},
+            {figure: band(column - first[figure], level) for figure, column in figures.items()},
+        )
+        for name, figures in found
+    ]
+
+
+def states_of(scenario: Path, overrides: Sequence[str], *, hosts: bool = False) -> list[AdapterState]:
+    """How candidates get the state of each adapter. Raises `ScenarioError`."""
+    plan = compile_plan(load(scenario, overrides))
+    if unbatchable(scenario, overrides):
+        return adapter_states(plan, {one.table for one in quantities_of(plan, 0.0, hosts=hosts).values()})
+    return [AdapterState(plan.adapters[0].name, "batches", "its last tasks are repeated, with new arrivals after them")]
+
+
+def _lost(_case: int, status: int | None) -> NoReturn:
+    raise RunError(f"the process that branched the run ended, status {status}")
+
+
+def _moment(recorded: Run) -> float:
+    """The end of a run so far (s), 0.0 when nothing has been recorded."""
+    last = recorded.execute("SELECT max(created) FROM task").fetchone() if "task" in recorded.signals else None
+    return max(float(recorded.manifest.get("reached") or 0.0), float(last[0]) if last and last[0] is not None else 0.0)
+
+
+def _batched(
+    loaded: Loaded,
+    recorded: Run,
+    courses: Mapping[str, Sequence[str]],
+    window: Span,
+    horizon: float,
+    draws: Sequence[Mapping[str, float]],
+    count: int,
+    *,
+    folder: Path,
+    seed: int,
+    overrides: Sequence[str],
+    workers: int | None,
+    hosts: bool,
+) -> list[tuple[str, Mapping[str, Floats]]]:
+    """Figures (count,) of every candidate, run by run."""
     past = window[1] - window[0]
+    tasks = tasks_of_run(recorded, loaded.scenario.workloads, ("input", "output"), window)
+    settings = [*overrides, *traces(loaded, tasks, ("input", "output"), folder / "traces", window)]
     settings += _continued(loaded, {name: len(rows) / past for name, rows in tasks.items()}, past, horizon, window)
     configs = {name: used.config for name, used in loaded.adapters.items()}
     free, _ = free_values(loaded.scenario, loaded.root, loaded.world, configs)
@@ -112,36 +163,22 @@ def what_if(
             Problem(message, "twin", loaded.path, hint="name the scenario that was calibrated, or include it")
         )
     values = np.array([[draws[k % len(draws)][one.name] for one in free] for k in range(count)]) if free else None
-    quantities = {
-        "tasks": Quantity("task", "response", since=past),
-        **{name: Quantity("host", name, since=past) for name in (_HOSTS if hosts else ())},
-    }
-    pairs = {name: (one, cast(Pairing, _Told(one, past))) for name, one in quantities.items()}
+    chosen = quantities(past, hosts=hosts)
+    pairs = {name: (one, cast(ValuePairing, Reported(one))) for name, one in chosen.items()}
     seeds = [int(word) for word in np.random.SeedSequence([seed, 0x77686174]).generate_state(count, np.uint32)]
-    told: list[tuple[str, Mapping[str, Floats]]] = []
-    for name, changes in {AS_IT_IS: (), **candidates}.items():
-        tables = ("task", "host") if hosts else ("task",)
-        try:
-            runs = BatchedRuns(loaded.path, [*settings, *_both(changes)], free, tables=tables, workers=workers)
-            told.append((name, _figures(runs, values, seeds, pairs)))
-        except ScenarioError as error:
-            raise ScenarioError(
-                [replace(one, file=Path(f"change '{name}'")) if one.file == SET else one for one in error.problems]
-            ) from None
-        except NotBatchableError as error:
-            message = f"the runs of '{name}' cannot be made in batches: {error}"
-            raise ScenarioError(
-                Problem(message, file=loaded.path, hint="leave other adapters than 'continuum' out")
-            ) from None
-    first = told[0][1]
-    return [
-        Answer(
-            name,
-            {figure: _band(column, level) for figure, column in found.items()},
-            {figure: _band(column - first[figure], level) for figure, column in found.items()},
-        )
-        for name, found in told
-    ]
+    events = shifted(loaded.data.get("events") or [], (window[0], window[1] + horizon))
+    found: list[tuple[str, Mapping[str, Floats]]] = []
+    for name, changes in courses.items():
+        with named_change(name):
+            try:
+                own = _both(with_events(changes, window[1], events, window[0]))
+                tables = ("task", "host") if hosts else ("task",)
+                runs = BatchedRuns(loaded.path, [*settings, *own], free, tables=tables, workers=workers)
+                found.append((name, _figures(runs, values, seeds, pairs)))
+            except NotBatchableError as error:
+                message = f"the runs of '{name}' cannot be made in batches: {error}"
+                raise ScenarioError(Problem(message, file=loaded.path)) from None
+    return found
 
 
 def _continued(loaded: Loaded, rates: Mapping[str, float], past: float, horizon: float, window: Span) -> list[str]:
@@ -179,22 +216,11 @@ def _both(changes: Sequence[str]) -> list[str]:
 
 
 def _figures(
-    runs: BatchedRuns, values: Floats | None, seeds: Sequence[int], pairs: Mapping[str, tuple[Quantity, Pairing]]
+    runs: BatchedRuns, values: Floats | None, seeds: Sequence[int], pairs: Mapping[str, tuple[Quantity, ValuePairing]]
 ) -> dict[str, Floats]:
     """Figure -> (count,) values, run by run under the same seeds."""
-    rows: dict[str, list[Floats]] = {name: [] for name in pairs}
+    rows = []
     for k, seed in enumerate(seeds):
         some = np.zeros((1, 0)) if values is None else values[k : k + 1]
-        for name, answer in runs(some, seed, pairs).items():
-            rows[name].append(answer[0])
-    tasks = np.array(rows["tasks"])
-    found: dict[str, Floats] = {figure: tasks[:, k] for k, figure in enumerate(_FIGURES)}
-    return found | {name: np.array(column)[:, 0] for name, column in rows.items() if name != "tasks"}
-
-
-def _band(column: Floats, level: float) -> Band:
-    known = column[np.isfinite(column)]
-    if not len(known):
-        return Band(float("nan"), float("nan"), float("nan"), 0)
-    low, middle, high = np.quantile(known, [(1 - level) / 2, 0.5, (1 + level) / 2])
-    return Band(float(low), float(middle), float(high), len(known))
+        rows.append(named({name: answer[0] for name, answer in runs(some, seed, pairs).items()}))
+    return {figure: np.array([row[figure] for row in rows]) for figure in rows[0]}

@@ -20,24 +20,25 @@ from cosim.engine.continuum.layout import COMPLETED
 from cosim.engine.continuum.prepared import HostRows, Prepared
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
-from cosim.twin.scenario.effects import Effect, NotBatchableError, agree, columns, effects
-from cosim.twin.telemetry.quantities import Pairing, Quantity
+from cosim.twin.scenario.effects import LoadEffect, NotBatchableError, agree, columns, effects
+from cosim.twin.telemetry.quantities import Quantity, ValuePairing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cosim.scenario.free import Free
+    from cosim.scenario.plan.plan import Plan
 
 Floats = NDArray[np.float64]
-Pairs = Mapping[str, tuple[Quantity, Pairing]]
+Pairs = Mapping[str, tuple[Quantity, ValuePairing]]
 SEEDS = 2**53  # seeds of runs; text with more digits is not read as a whole number
 _TRIED = 2  # joint points at which the sum of the effects is compared with the scenario itself
 _HOST = ("running", "utilisation", "power", "energy", "cost", "completed")
 _TASK = ("created", "assigned", "uploaded", "started", "computed", "ended", "input", "output", "work", "late")
 
 
-def prepared(scenario: Path, overrides: Sequence[str]) -> tuple[Prepared, str]:
-    """The engine's side of a scenario and the name of its adapter. Raises `NotBatchableError` and `ScenarioError`."""
+def prepared(scenario: Path, overrides: Sequence[str]) -> tuple[Prepared, Plan]:
+    """The engine's side of a scenario and its plan of one adapter. Raises `NotBatchableError` and `ScenarioError`."""
     loaded = load(scenario, [*overrides, "calibrate=null"])
     plan = compile_plan(loaded)
     if len(plan.adapters) != 1:
@@ -52,7 +53,16 @@ def prepared(scenario: Path, overrides: Sequence[str]) -> tuple[Prepared, str]:
     found = used.kind.prepare(used.config, context, plan.events)
     if not isinstance(found, Prepared):
         raise NotBatchableError(f"adapter '{one.name}' cannot be run in batches here: fleets, real nodes, or its kind")
-    return found, one.name
+    return found, plan
+
+
+def unbatchable(scenario: Path, overrides: Sequence[str]) -> str:
+    """Why a scenario cannot be run in batches, "" when it can."""
+    try:
+        prepared(scenario, overrides)
+    except NotBatchableError as error:
+        return str(error)
+    return ""
 
 
 class BatchedRuns:
@@ -76,12 +86,13 @@ class BatchedRuns:
         beyond = sorted({*tables} - {"task", "host"})
         if beyond:
             raise NotBatchableError(f"signal '{beyond[0]}' is not the continuum's")
-        self._base, self._adapter = prepared(scenario, overrides)
+        self._base, plan = prepared(scenario, overrides)
+        self._adapter = plan.adapters[0].name
         self._effects = [self._of(scenario, overrides, one) for one in free]
         self._verify(scenario, overrides, free)
         for workload, field in laws:
             name = f"workload.{self._base.workloads.index(workload)}.{field}"
-            self._effects.append([Effect(name, 0.0, b=1.0)])  # the value itself
+            self._effects.append([LoadEffect(name, 0.0, b=1.0)])  # the value itself
         if place is not None and any(e.name == "scheduler" for some in self._effects for e in some):
             raise NotBatchableError("the scheduler is free, but the placement is replayed")
         self._tables = {*tables}
@@ -117,7 +128,7 @@ class BatchedRuns:
         order = np.broadcast_to(made["row"][:, 0], (len(values),)).astype(np.int64)
         return {name: np.stack([self._found[row][name] for row in order.tolist()]) for name in pairs}
 
-    def _of(self, scenario: Path, overrides: Sequence[str], free: Free) -> list[Effect]:
+    def _of(self, scenario: Path, overrides: Sequence[str], free: Free) -> list[LoadEffect]:
         if free.choices:
             numbers = [float(k) for k in range(len(free.choices))]
         else:

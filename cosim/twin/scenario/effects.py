@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.engine.continuum.layout import UNIFORM
+from cosim.engine.continuum.parameters import KIND, LINK, SIZES, WORKLOAD
 from cosim.engine.continuum.prepared import Prepared
 from cosim.engine.continuum.system import System
 
@@ -22,11 +23,7 @@ Floats = NDArray[np.float64]
 Way = tuple[str | int, ...]
 
 _EXACT = 1e-9  # relative; a form that is off by more is another one
-_KIND = ("clock", "cores", "slots", "price_cpu", "price_transfer", "price_energy", "radio_sent", "radio_received",
-         "contention")  # fmt: skip
-_WORKLOAD = ("rate", "deadline", "share", "active", "idle", "start", "stop")
-_LAWS = ("work", "input", "output")
-_LINK = {"link_rate": "rate", "link_delay": "delay", "link_loss": "loss", "link_energy": "energy"}
+_LINK = {f"link_{name}": name for name in LINK}
 
 
 class NotBatchableError(Exception):
@@ -34,7 +31,7 @@ class NotBatchableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class LoadEffect:
     """How one engine parameter follows a value x: a + b x, or a + b / x; of a category, by its number."""
 
     name: str
@@ -80,13 +77,13 @@ def parameter(system: System, name: str) -> float:
     if field.startswith("power."):
         return float(system.kinds[int(number)].power[int(field[6:])])
     found = getattr((system.kinds if table == "kind" else system.workloads)[int(number)], field)
-    if field not in _LAWS:
+    if field not in SIZES:
         return float(found)
     law, a, b = found
     return (a + b) / 2 if law == UNIFORM else float(a)
 
 
-def effects(base: Prepared, tried: Mapping[float, Prepared], *, category: bool) -> list[Effect]:
+def effects(base: Prepared, tried: Mapping[float, Prepared], *, category: bool) -> list[LoadEffect]:
     """What the engine's parameters do while a field takes the values of `tried`. Raises `NotBatchableError`."""
     seen = {value: differences(base, other) for value, other in tried.items()}
     names = dict.fromkeys(name for changed in seen.values() for name in changed)
@@ -95,27 +92,27 @@ def effects(base: Prepared, tried: Mapping[float, Prepared], *, category: bool) 
         own = next(changed[name][0] for changed in seen.values() if name in changed)
         at = {value: changed[name][1] if name in changed else own for value, changed in seen.items()}
         if category:
-            found.append(Effect(name, own, table=tuple(at[value] for value in sorted(at))))
+            found.append(LoadEffect(name, own, table=tuple(at[value] for value in sorted(at))))
         else:
             found.append(_affine(name, own, at))
     return found
 
 
-def _affine(name: str, own: float, at: Mapping[float, float]) -> Effect:
+def _affine(name: str, own: float, at: Mapping[float, float]) -> LoadEffect:
     (x, y), *between, (last, end) = sorted(at.items())
     for inverse in (False, True):
         if inverse and x <= 0.0:
             continue
         first, second = (1.0 / x, 1.0 / last) if inverse else (x, last)
         slope = (end - y) / (second - first)
-        effect = Effect(name, own, y - slope * first, slope, inverse)
+        effect = LoadEffect(name, own, y - slope * first, slope, inverse)
         size = max(abs(y), abs(end))
         if all(abs(float(effect(np.array([v]))[0]) - value) <= _EXACT * size for v, value in between):
             return effect
     raise NotBatchableError(f"the engine's '{name}' follows it neither in proportion nor inversely")
 
 
-def columns(found: Sequence[Sequence[Effect]], values: Floats) -> dict[str, Floats]:
+def columns(found: Sequence[Sequence[LoadEffect]], values: Floats) -> dict[str, Floats]:
     """Engine parameter -> its values (n,) for `values` (n, d); several fields that change one add up."""
     names: dict[str, Floats] = {}
     for column, of_one in enumerate(found):
@@ -154,20 +151,20 @@ def _name(way: Way, system: System) -> str:
         return f"link.{rest[0]}.{_LINK[str(top)]}"
     if len(rest) >= 2:
         number, field = rest[0], str(rest[1])
-        if top == "kinds" and field in _KIND:
+        if top == "kinds" and field in KIND:
             return f"kind.{number}.{field}"
         if top == "kinds" and field == "power" and len(rest) == 3 and len(system.kinds[int(number)].power) > 1:
             return f"kind.{number}.power.{rest[2]}"
-        if top == "workloads" and field in _WORKLOAD:
+        if top == "workloads" and field in WORKLOAD:
             return f"workload.{number}.{field}"
-        if top == "workloads" and field in _LAWS and len(rest) == 3 and rest[2] != 0:
+        if top == "workloads" and field in SIZES and len(rest) == 3 and rest[2] != 0:
             return f"workload.{number}.{field}"
     raise NotBatchableError(f"it changes '{'.'.join(map(str, way))}' of the engine's system, which a batch cannot")
 
 
 def _in_proportion(one: System, other: System, way: Way) -> bool:
     """Whether a law, if `way` leads into one, has the same shape in both systems."""
-    if way[0] != "workloads" or way[2] not in _LAWS:
+    if way[0] != "workloads" or way[2] not in SIZES:
         return True
     (law, a, b), (other_law, c, d) = (getattr(s.workloads[int(way[1])], str(way[2])) for s in (one, other))
     return bool(law == other_law and (b == d if law != UNIFORM else abs(a * d - b * c) <= _EXACT * abs(b * d)))

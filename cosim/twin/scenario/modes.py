@@ -38,7 +38,7 @@ _FROM = ((0.1, 8.0), (0.3, 4.0))  # second modes to begin with: share, times
 _OFF = 1.5  # deviations, root mean square: one mode that is no farther off will do
 _AHEAD = 0.02  # of the bounds, over which slopes are taken
 _LEAST, _MOST = 12.0, 2.0  # times less than the mean may the first mode be, and times more
-_LAWS = {
+_LAWS = {  # bounds that hold every law of work whose second mode can be recognised
     "spread": Parameter("spread", 0.02, 2.5, scale="log", start=0.4),
     "slow_share": Parameter("share", 0.02, 0.6, scale="log", start=0.2),
     "slow_times": Parameter("times", 1.5, 40.0, scale="log", start=4.0),

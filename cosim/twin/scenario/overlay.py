@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.seals import seal_text
 from cosim.contract.units import DIMENSIONS
 from cosim.results.provenance import versions
 from cosim.scenario import tree
@@ -26,7 +27,7 @@ from cosim.scenario.gather import split
 from cosim.scenario.reading import read_file
 from cosim.scenario.tree import Item, Keys, SourcePlace
 from cosim.scenario.wording import problems_of
-from cosim.twin.calibration import Calibration, Estimate, Gap, Judgement
+from cosim.twin.calibration import Calibration, Gap, Judgement, ParameterEstimate
 from cosim.twin.scenario.conditions import seen
 
 if TYPE_CHECKING:
@@ -101,21 +102,12 @@ def document(
     return {**tree.plain(overlay), "calibrated": {_name(calibration.problem): block}}
 
 
-def write(
-    path: Path,
-    calibration: Calibration,
-    *,
-    loaded: Loaded | None = None,
-    free: Sequence[Free] = (),
-    conditions: Mapping[str, tuple[object, object]] | None = None,
-    fields: Mapping[str, Any] | None = None,
-    date: datetime | None = None,
-) -> Path:
+def write(path: Path, calibration: Calibration, **settings: Any) -> Path:  # noqa: ANN401 - those of `document`
     """Write the overlay file at `path`, whole or not at all; see `document`. Returns `path`."""
-    text = tree.dump(document(calibration, loaded=loaded, free=free, conditions=conditions, fields=fields, date=date))
+    text = tree.dump(document(calibration, **settings))
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.new")
-    fresh.write_text(_HEAD.format(file=path.name) + text, encoding="utf-8")
+    fresh.write_text(seal_text(_HEAD.format(file=path.name) + text), encoding="utf-8")
     fresh.replace(path)
     return path
 
@@ -153,7 +145,7 @@ def _item(value: object) -> Item:
     return Item([_item(part) for part in value] if isinstance(value, list) else value, SourcePlace())
 
 
-def _value(estimate: Estimate, free: Free | None, members: list[str]) -> dict[str, Any]:
+def _value(estimate: ParameterEstimate, free: Free | None, members: list[str]) -> dict[str, Any]:
     block: dict[str, Any] = {"value": _written(estimate, free, estimate.value)}
     if estimate.low is not None and estimate.high is not None:
         block["interval"] = [_written(estimate, free, _rounded(end)) for end in (estimate.low, estimate.high)]
@@ -169,7 +161,7 @@ def _value(estimate: Estimate, free: Free | None, members: list[str]) -> dict[st
     return {**block, "members": members}
 
 
-def _written(estimate: Estimate, free: Free | None, value: object) -> Any:  # noqa: ANN401 - YAML data
+def _written(estimate: ParameterEstimate, free: Free | None, value: object) -> Any:  # noqa: ANN401 - YAML data
     """`value` as the field has it."""
     if isinstance(value, (bool, str)) or not isinstance(value, (int, float)):
         return value

@@ -20,15 +20,15 @@ from cosim.scenario.load import Loaded
 from cosim.sources.tables.table import Table, read
 from cosim.twin.problem import Floats, MeasuredSignal
 from cosim.twin.scenario.replay import WHOLE, Span, Tasks, tasks_of_run, tasks_of_table
-from cosim.twin.telemetry.hygiene import Finding, examine, share_of, told
+from cosim.twin.telemetry.hygiene import Finding, as_warnings, examine, share_of
 from cosim.twin.telemetry.measured import Columns, origins, recorded, run_table, table_rows, unit_of
-from cosim.twin.telemetry.quantities import Codes, Pairing, Quantity, Rows, spacings
+from cosim.twin.telemetry.quantities import Codes, Quantity, Rows, ValuePairing, spacings
 from cosim.twin.telemetry.timing import apart
 
 if TYPE_CHECKING:
     from cosim.results.load import Run
 
-Pairs = Mapping[str, tuple[Quantity, Pairing]]
+Pairs = Mapping[str, tuple[Quantity, ValuePairing]]
 _FIT, _HELD_BACK = "fit", "held-back"
 _MOST = 0.5  # of the rows that may lie outside of the simulated time
 
@@ -38,7 +38,7 @@ class EmptyError(ScenarioError):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Series:
+class RecordedSeries:
     """What was measured of one signal: its rows, and what of the simulation stands opposite."""
 
     quantity: Quantity
@@ -54,7 +54,7 @@ class Series:
         """The nodes with rows; none where rows name none."""
         return tuple(k for k in np.unique(self.rows.nodes).tolist() if k >= 0)
 
-    def only(self, kept: NDArray[np.bool_]) -> Series:
+    def only(self, kept: NDArray[np.bool_]) -> RecordedSeries:
         return replace(self, rows=self.rows.only(kept), loads=None if self.loads is None else self.loads[kept])
 
 
@@ -118,7 +118,8 @@ class RecordingReader:
 
     def _table(self, file: str) -> Table:
         if file not in self._tables:
-            self._tables[file] = read(self.loaded.path.parent / file)
+            self._tables[file] = table = read(self.loaded.path.parent / file)
+            self.warnings += [f"{table.path.name}: {what}" for what in table.left_out]
         return self._tables[file]
 
     @property
@@ -126,7 +127,7 @@ class RecordingReader:
         """Of the tables that were read."""
         return [table.digest for table in self._tables.values()]
 
-    def _read(self) -> dict[str, Series]:
+    def _read(self) -> dict[str, RecordedSeries]:
         found = {name: self._one(name, one) for name, one in self.block.observed.items()}
         replay = self.block.replay
         absolute = [one.absolute for one in found.values() if one.timed]
@@ -141,7 +142,7 @@ class RecordingReader:
                 }
                 self.tasks, since_1970 = tasks_of_table(self._table(file), replay, names, devices, self.nodes, findings)
                 absolute.append(since_1970)
-                self.warnings += told(findings)
+                self.warnings += as_warnings(findings)
             else:
                 self.tasks = tasks_of_run(self.placed_run(), self.loaded.scenario.workloads, replay.sizes, self._window)
         if len(set(absolute)) > 1:
@@ -161,7 +162,7 @@ class RecordingReader:
         self._periods(found)
         return found
 
-    def _since_origin(self, found: dict[str, Series]) -> dict[str, Series]:
+    def _since_origin(self, found: dict[str, RecordedSeries]) -> dict[str, RecordedSeries]:
         """Times count from the earliest row of all tables of the recording."""
         first = [float(np.nanmin(s.rows.times)) for s in found.values() if s.timed and len(s.rows.times)]
         first += [rows[0][0] for rows in (self.tasks or {}).values() if rows]
@@ -170,7 +171,7 @@ class RecordingReader:
             self.tasks = {n: [(row[0] - self._zero, *row[1:]) for row in rows] for n, rows in self.tasks.items()}
         return {n: replace(s, rows=replace(s.rows, times=s.rows.times - self._zero)) for n, s in found.items()}
 
-    def _one(self, name: str, one: ObservedBlock) -> Series:
+    def _one(self, name: str, one: ObservedBlock) -> RecordedSeries:
         at = f"calibrate.observed.{name}"
         table, _, column = one.signal.partition(".")
         chosen = None
@@ -186,15 +187,15 @@ class RecordingReader:
             source = self._table(file)
             got = table_rows(source, how, quantity, at, self.nodes, self.workloads, findings)
             self.sources.append(f"{self.label(name)}: {source.source}")
-            self.warnings += told(findings)
+            self.warnings += as_warnings(findings)
             if (got.rows.nodes < 0).any() and not quantity.of_tasks and one.node is None and chosen is None:
                 hint = "name one with 'nodes:', or a column of the file with 'node:'"
                 raise self._wrong(f"observed.{name}", "the table does not say whose values these are", hint)
             rows = self._of_only_device(quantity, got.rows)
             if quantity.column == SPACING and quantity.of_tasks:
                 rows = replace(rows, values=spacings(rows.times, rows.values))
-                return Series(quantity, rows.only(np.isfinite(rows.values)), at, got.timed, got.absolute, True)
-            return Series(quantity, rows, at, got.timed, got.absolute, True, got.loads)
+                return RecordedSeries(quantity, rows.only(np.isfinite(rows.values)), at, got.timed, got.absolute, True)
+            return RecordedSeries(quantity, rows, at, got.timed, got.absolute, True, got.loads)
         assert run_name is not None
         run = self.run(run_name, f"{at}.run")
         rows = quantity.of(run_table(run, quantity, self.nodes, self.workloads))
@@ -202,7 +203,7 @@ class RecordingReader:
         if "measured" not in origins(run, table):
             self._origin[name] = "modelled"
             self.warnings.append(f"'{self.label(name)}' of {run_name} was simulated, not measured")
-        return Series(quantity, rows, at)
+        return RecordedSeries(quantity, rows, at)
 
     def _of_only_device(self, quantity: Quantity, rows: Rows) -> Rows:
         """Tasks of a table that names no devices belong to the only one that makes any."""
@@ -214,7 +215,7 @@ class RecordingReader:
 
     # Examination.
 
-    def _in_time(self, name: str, one: Series) -> Series:
+    def _in_time(self, name: str, one: RecordedSeries) -> RecordedSeries:
         """The rows within the simulated time; others are reported. Raises `ScenarioError` when most are outside."""
         if not one.from_file or not one.timed or not len(one.rows.times):
             return one
@@ -243,7 +244,7 @@ class RecordingReader:
         parts = (self.block.fit, self.block.held_back)
         return any(part is not None and part.timed for part in parts)
 
-    def _examined(self, name: str, one: Series) -> Series:
+    def _examined(self, name: str, one: RecordedSeries) -> RecordedSeries:
         """The rows without what cannot be true; a node that is left out leaves the simulated side as well."""
         rows = one.rows
         if not len(rows.values) or not np.isfinite(rows.values).any():
@@ -258,7 +259,7 @@ class RecordingReader:
         about_node = {"lying node", "no values", "constant"}
         kept_findings = [f for f in findings if one.from_file or f.kind in about_node]
         self._findings[name] = kept_findings
-        self.warnings += told(kept_findings)
+        self.warnings += as_warnings(kept_findings)
         values = cleaned[label].values
         out = [k for k in one.nodes if not np.isfinite(values[rows.nodes == k]).any()]
         kept = ~np.isin(rows.nodes, out)
@@ -269,14 +270,14 @@ class RecordingReader:
             one = self._matched(name, one)
         return one
 
-    def without(self, one: Series, out: Sequence[int]) -> Series:
+    def without(self, one: RecordedSeries, out: Sequence[int]) -> RecordedSeries:
         """The series without these nodes, on both sides."""
         every = tuple(range(len(self.nodes.names))) if one.quantity.of_tasks else one.nodes
         have = one.quantity.nodes or every
         quantity = replace(one.quantity, nodes=tuple(k for k in have if k not in out))
         return replace(one, quantity=quantity).only(~np.isin(one.rows.nodes, out))
 
-    def _matched(self, name: str, one: Series) -> Series:
+    def _matched(self, name: str, one: RecordedSeries) -> RecordedSeries:
         """Simulate only nodes that were measured; report those that were requested and have no rows."""
         lacking = [k for k in one.quantity.nodes or () if k not in one.nodes]
         if lacking:
@@ -284,7 +285,7 @@ class RecordingReader:
             self.warnings.append(f"{self.label(name)}: no rows of {names}; left out of the simulated side too")
         return replace(one, quantity=replace(one.quantity, nodes=one.nodes))
 
-    def _periods(self, found: Mapping[str, Series]) -> None:
+    def _periods(self, found: Mapping[str, RecordedSeries]) -> None:
         """Signals of one recording cover the same time; one that does not has another clock, or a gap."""
         spans = {
             self.label(name): one.rows.times[np.isfinite(one.rows.times)]
@@ -299,7 +300,7 @@ class RecordingReader:
 
     # Parts.
 
-    def parts(self, held_back: bool | None) -> dict[str, dict[str, tuple[Quantity, Pairing]]]:
+    def parts(self, held_back: bool | None) -> dict[str, dict[str, tuple[Quantity, ValuePairing]]]:
         """Part of the data -> signal -> what it is compared with; a given `held_back` puts all of it into one part.
 
         Raises `ScenarioError` for an empty part.
@@ -313,11 +314,11 @@ class RecordingReader:
             windows = self._windows(self.block.fit, self.block.held_back)
         apart_nodes = self._nodes_of(self.block.held_back)
         chosen_nodes = self._nodes_of(self.block.fit)
-        found: dict[str, dict[str, tuple[Quantity, Pairing]]] = {}
+        found: dict[str, dict[str, tuple[Quantity, ValuePairing]]] = {}
         for part, window in zip((_FIT, _HELD_BACK), windows, strict=True):
             if window is None:
                 continue
-            pairs: dict[str, tuple[Quantity, Pairing]] = {}
+            pairs: dict[str, tuple[Quantity, ValuePairing]] = {}
             for name, one in self.series.items():
                 if apart_nodes is not None and not one.quantity.of_tasks:
                     inside = np.isin(one.rows.nodes, apart_nodes)
@@ -337,11 +338,13 @@ class RecordingReader:
             raise self._wrong("held-back.nodes", f"'{part.nodes}' selects no node", "")
         return [int(k) for k in self.nodes(ids)]
 
-    def _of_nodes(self, one: Series, kept: NDArray[np.bool_]) -> Series:
+    def _of_nodes(self, one: RecordedSeries, kept: NDArray[np.bool_]) -> RecordedSeries:
         left = one.only(kept)
         return replace(left, quantity=replace(left.quantity, nodes=left.nodes or (-1,)))
 
-    def _pairs(self, name: str, one: Series, window: Span, part: str) -> dict[str, tuple[Quantity, Pairing]]:
+    def _pairs(
+        self, name: str, one: RecordedSeries, window: Span, part: str
+    ) -> dict[str, tuple[Quantity, ValuePairing]]:
         declared = self.block.observed[name]
         paired = self.block.replay is not None if declared.paired is None else declared.paired
         paired = paired and name not in self._unpaired
@@ -358,11 +361,11 @@ class RecordingReader:
             rows, paired = replace(rows, times=np.full(len(rows.times), max(window[0], 0.0))), False
         if paired:
             self._can_pair(name, one)
-        made: dict[str, tuple[Quantity, Pairing]] = {}
+        made: dict[str, tuple[Quantity, ValuePairing]] = {}
         groups = self._split(name, replace(one, rows=rows), paired)
         for label, quantity, own in groups:
             quantity = replace(quantity, since=inside.since, until=inside.until)
-            pairing = Pairing(quantity, own, paired=paired)
+            pairing = ValuePairing(quantity, own, paired=paired)
             if pairing.count:
                 made[label] = quantity, pairing
             elif len(groups) > 1:
@@ -375,7 +378,7 @@ class RecordingReader:
             )
         return made
 
-    def _split(self, name: str, one: Series, paired: bool) -> list[tuple[str, Quantity, Rows]]:
+    def _split(self, name: str, one: RecordedSeries, paired: bool) -> list[tuple[str, Quantity, Rows]]:
         """A distribution for each node, where values are free by node or it is asked for; else all in one."""
         declared = self.block.observed[name]
         by_node = declared.by == "node" or (declared.by is None and self._by_node and not one.quantity.of_tasks)
@@ -397,7 +400,7 @@ class RecordingReader:
             for path, free in self.block.free.items()
         )
 
-    def _can_pair(self, name: str, one: Series) -> None:
+    def _can_pair(self, name: str, one: RecordedSeries) -> None:
         """Raises `ScenarioError` for tasks that the simulation does not make again."""
         if not one.quantity.of_tasks or self.block.replay is not None:
             if self.block.replay is None and self.block.observed[name].paired:
@@ -486,10 +489,10 @@ class RecordingReader:
 
     def excuse(self, name: str, kinds: frozenset[str]) -> None:
         """Drop the findings of these kinds about a signal: simulations of it show them as well."""
-        for line in told(self._findings.get(name, [])):
+        for line in as_warnings(self._findings.get(name, [])):
             self.warnings.remove(line)
         self._findings[name] = [f for f in self._findings.get(name, []) if f.kind not in kinds]
-        self.warnings += told(self._findings[name])
+        self.warnings += as_warnings(self._findings[name])
         self._usual[name] = kinds
 
     def timed(self, label: str) -> bool:

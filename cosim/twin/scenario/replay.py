@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _SLACK = 1e-9  # s; a decision falls at the creation of its task
 Span = tuple[float, float]  # s of the recorded run; the simulation of a span begins at time 0
-WHOLE: Span = (0.0, math.inf)
+WHOLE: Span = (0.0, math.inf)  # all of it
 
 
 Tasks = Mapping[str, Sequence[tuple[Any, ...]]]  # workload -> (created in s, device, sizes ...) of each task, in order
@@ -119,7 +119,8 @@ def traces(loaded: Loaded, tasks: Tasks, sizes: Sequence[str], folder: Path, spa
         rows = tasks.get(name, ())
         if not rows and span == WHOLE:
             continue
-        begin = load.start if span == WHOLE else span[0]
+        written = load.quantities
+        begin = written.start if span == WHOLE else span[0]
         lines = [["time", "device", *sizes]]
         lines += [
             [repr(max(row[0] - begin, 0.0)), row[1], *("" if v is None else repr(v) for v in row[2:])] for row in rows
@@ -131,16 +132,16 @@ def traces(loaded: Loaded, tasks: Tasks, sizes: Sequence[str], folder: Path, spa
         overrides.append(f"workloads.{name}.arrivals={json.dumps(f'trace {file.resolve()}')}")
         gone = ("active", "idle") if span == WHOLE else ("active", "idle", "stop")
         overrides += [f"workloads.{name}.{key}=null" for key in gone if getattr(load, key) is not None]
-        if span != WHOLE and load.start > 0.0:
+        if span != WHOLE and written.start > 0.0:
             overrides.append(f'workloads.{name}.start="0 s"')
-        if load.share != 1.0:
+        if written.share != 1.0:
             overrides.append(f'workloads.{name}.share="100 %"')
     if not overrides:
         raise ScenarioError(Problem("no task of this scenario's workloads was recorded", "calibrate.replay"))
     return overrides
 
 
-class Placed:
+class ReplayPlacement:
     """A scheduler that puts every task on the host on which it ran; see `cosim.schedulers`."""
 
     def __init__(self, run: Run, prepared: Prepared, since: float = 0.0) -> None:

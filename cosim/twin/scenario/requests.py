@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,19 +23,18 @@ import numpy as np
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.hints import did_you_mean
+from cosim.contract.reading.columns import head, spellings
 from cosim.sources.tables.table import read
 from cosim.twin.models.station import Identified, ServiceStation, identify
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry.hygiene import Finding
-from cosim.twin.telemetry.measured import failures, plain_name
+from cosim.twin.telemetry.measured import failures
 from cosim.twin.telemetry.tables import numbers, same_clock, stamps
 
 CAME = ("created", "sent", "arrival", "arrived", "start", "begin", "start_time", "offset")
 ANSWERED = ("ended", "answered", "finished", "end", "completed", "departure", "end_time")
 LASTED = ("duration", "response", "response_time", "latency", "elapsed", "took")
-_UNIT = re.compile(r"^(.*?)_?[(\[]?(s|ms|us|ns)[)\]]?$")
 _JMETER = ("timeStamp", "elapsed")  # both in ms
-_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _LEAST = 40  # requests of a table
 _OF_SPAN = 0.5  # of the time in which all came: no service is measured whose requests take longer
 _LATENCY = 0.0001  # s, the least that is written: a delay on a log scale is above 0
@@ -55,6 +53,7 @@ class RequestTable:
     units: tuple[str | None, str | None]  # of both, where their names include them
     created: Floats
     ended: Floats
+    notes: tuple[str, ...] = ()  # what was taken as one, and left out
 
     @property
     def rate(self) -> float:
@@ -69,6 +68,7 @@ class OwnService:
     scenario: Path
     identified: Identified
     loads: tuple[float, ...]  # of each table: rate over what the service can do
+    notes: tuple[str, ...] = ()  # on the tables
 
 
 def scenario_of(folder: Path, tables: Sequence[Path], *, held_back: int = 1, seed: int = 1) -> OwnService:
@@ -82,13 +82,13 @@ def scenario_of(folder: Path, tables: Sequence[Path], *, held_back: int = 1, see
     fitted = found[: len(found) - held_back]
     if len(fitted) > 1 and max(one.rate for one in fitted) < 1.1 * min(one.rate for one in fitted):
         hint = "measure loads that differ by a third or more, such as 30 % and 60 % of what the service can do"
-        raise ScenarioError(Problem("the tables to fit are all of the same load, which tells no queue", hint=hint))
+        raise ScenarioError(Problem("the tables to fit are all of the same load, which determines no queue", hint=hint))
     identified = identify([(one.created, one.ended) for one in fitted], seed=seed)
     loads = tuple(one.rate / identified.station.capacity for one in found)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "scenario.cosim.yaml"
     path.write_text(_text(folder, found, held_back, identified), encoding="utf-8")
-    return OwnService(path, identified, loads)
+    return OwnService(path, identified, loads, tuple(f"{one.file.name}: {note}" for one in found for note in one.notes))
 
 
 def requests(path: Path) -> RequestTable:
@@ -108,7 +108,7 @@ def requests(path: Path) -> RequestTable:
         taken = f"'{came}' is taken for when they came, '{answered}' for how long they took"
     begin = stamps(table.column(came), came, since, findings)
     if lasted:
-        ends = begin.seconds + numbers(table.column(answered), answered, findings) * _SECONDS[unit or "s"]
+        ends = begin.seconds + numbers(table.column(answered), answered, findings) * spellings("time")[unit or "s"]
     elif unit != since:
         raise ScenarioError(Problem("the two times have different units", file=path, hint=taken))
     else:
@@ -121,13 +121,18 @@ def requests(path: Path) -> RequestTable:
         text = f"{int(kept.sum())} requests have two times of which the second is not earlier; {_LEAST} are needed"
         taken += "".join(f"; {finding.message}" for finding in findings)
         raise ScenarioError(Problem(text, file=path, hint=taken))
+    notes = [*table.left_out, *(finding.message for finding in findings)]
+    labels = np.unique(table.columns["label"][kept]) if "label" in table.columns else ()
+    if len(labels) > 1:
+        notes.append(f"requests of {len(labels)} kinds are taken as one service: {', '.join(map(str, labels[:6]))}")
     order = np.flatnonzero(kept)[np.argsort(begin.seconds[kept], kind="stable")]
     span, took = float(np.ptp(begin.seconds[order])), float(np.median(ends[order] - begin.seconds[order]))
     if took > _OF_SPAN * span:
         text = f"a request took {took:.4g} s, and all of them came within {span:.4g} s"
         raise ScenarioError(Problem(text, file=path, hint=f"{taken}; name the unit in the column, as '{answered}_ms'"))
     first = begin.seconds[order[0]] if begin.absolute else min(0.0, float(begin.seconds[order[0]]))
-    return RequestTable(path, came, answered, lasted, (since, unit), begin.seconds[order] - first, ends[order] - first)
+    times = begin.seconds[order] - first, ends[order] - first
+    return RequestTable(path, came, answered, lasted, (since, unit), *times, tuple(notes))
 
 
 def _column(path: Path, columns: Iterable[str], names: Sequence[str]) -> tuple[str, str | None]:
@@ -141,10 +146,10 @@ def _column(path: Path, columns: Iterable[str], names: Sequence[str]) -> tuple[s
 
 
 def _named(columns: Iterable[str], names: Sequence[str]) -> tuple[str, str | None] | None:
-    plain = {plain_name(column): (column, None) for column in columns}
-    with_unit = {match[1]: (column, match[2]) for column in columns if (match := _UNIT.match(plain_name(column)))}
-    known: dict[str, tuple[str, str | None]] = {**with_unit, **plain}
-    return next((known[name] for name in names if name in known), None)
+    known = frozenset(names)
+    heads = {head(column, "time", known): column for column in reversed([*columns])}
+    found = {one.word: (column, one.unit or None) for one, column in heads.items() if one.factor == one.factor}
+    return next((found[name] for name in names if name in found), None)
 
 
 def _text(folder: Path, tables: Sequence[RequestTable], held_back: int, identified: Identified) -> str:

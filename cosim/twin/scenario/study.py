@@ -23,17 +23,19 @@ from cosim.contract.errors import ScenarioError
 from cosim.contract.units import show
 from cosim.scenario.free import Free, free_values
 from cosim.scenario.load import Loaded, load
-from cosim.twin.problem import ORDER, CalibrationProblem, Case
-from cosim.twin.scenario import checking, handling, rows
+from cosim.twin.judgement.pairing import JudgedPairing
+from cosim.twin.judgement.subject import Judged
+from cosim.twin.judgement.table import TABLE
+from cosim.twin.problem import CalibrationProblem, Case
+from cosim.twin.scenario import checking, rows
 from cosim.twin.scenario.batched import BatchedRuns, Pairs
 from cosim.twin.scenario.effects import NotBatchableError
 from cosim.twin.scenario.recording import EmptyError, RecordingReader
-from cosim.twin.scenario.replay import WHOLE, Placed, Span, shifted, traces
+from cosim.twin.scenario.replay import WHOLE, ReplayPlacement, Span, shifted, traces
 from cosim.twin.scenario.whole import WholeRuns
 from cosim.twin.space import Parameter, Prior, Space, Value
 from cosim.twin.telemetry.hygiene import vetted
-from cosim.twin.telemetry.order import Order
-from cosim.twin.telemetry.quantities import Pairing, Quantity
+from cosim.twin.telemetry.quantities import Quantity, ValuePairing
 
 Floats = NDArray[np.float64]
 Simulator = Callable[[Floats, int, Pairs], dict[str, Floats]]
@@ -43,7 +45,7 @@ _WHOLE = 2.0  # s of CPU that a run of its own is taken to cost until one was ma
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Study:
+class ScenarioStudy:
     """A scenario's calibration: the problem, and what its answer means in the scenario."""
 
     problem: CalibrationProblem
@@ -57,11 +59,11 @@ class Study:
         """Why runs gave nothing so far, each once."""
         return [why for one in self.simulators if isinstance(one, WholeRuns) for why in one.failures]
 
-    def settings(self, told: Mapping[str, Value]) -> dict[str, Any]:
+    def settings(self, answered: Mapping[str, Value]) -> dict[str, Any]:
         """Dotted path -> value as the scenario has it, for the values of an answer."""
         found: dict[str, Any] = {}
         for one in self.free:
-            value = told[one.name]
+            value = answered[one.name]
             written = value if one.choices else one.form.text(float(value))
             for keys in one.members:
                 found[".".join(map(str, keys))] = written
@@ -72,7 +74,7 @@ def study(
     scenario: Path, overrides: Sequence[str] = (), *, folder: Path, workers: int | None = None, whole: bool = False,
     run: Path | None = None, span: Span = WHOLE, warm: float = 0.0,
     laws: Mapping[tuple[str, str], Parameter] | None = None,
-) -> Study:  # fmt: skip
+) -> ScenarioStudy:  # fmt: skip
     """The calibration that `scenario` declares; `folder` keeps traces and what runs gave.
 
     `run` takes the place of the recorded runs that the scenario names, and of it only the times of
@@ -123,7 +125,9 @@ def study(
         cases["fit"],
         cases.get("held-back"),
         deterministic=paired and block.replay is not None and all(one.kind == "real" for one in free),
+        replayed=block.replay is not None,
         cost=sum(side.cost for side in sides),
+        distance=block.distance,
         assumptions=(
             *_assumptions(loaded, "; ".join(dict.fromkeys(side.how for side in sides))),
             *(line for one in recordings for line in one.assumptions),
@@ -138,7 +142,7 @@ def study(
             raise EmptyError(str(error)) from None
     conditions = {path: ends for one in recordings for path, ends in one.conditions().items()}
     how = "; ".join(dict.fromkeys(side.how for side in sides))
-    return Study(problem, tuple(free), how, conditions, tuple(side.simulator for side in sides))
+    return ScenarioStudy(problem, tuple(free), how, conditions, tuple(side.simulator for side in sides))
 
 
 def _together(part: str, sides: Sequence[_Side]) -> Case:
@@ -148,8 +152,10 @@ def _together(part: str, sides: Sequence[_Side]) -> Case:
     def simulate(values: Floats, seed: int) -> Mapping[str, Floats]:
         return {name: rows for side in sides for name, rows in side.shared.part(part)(values, seed).items()}
 
-    def course(values: Floats, seed: int) -> Mapping[str, Floats]:
-        return {name: rows for side in sides for name, rows in side.course(part, values, seed).items()}
+    judged = [side.judged(part) for side in sides]
+
+    def figures(draw: Floats, seed: int) -> Floats:
+        return np.concatenate([one.simulate(draw, seed) for one in judged])
 
     names = [side.recording.name for side in sides if side.recording.name]
     times = _times(sides[0].parts[part])
@@ -157,8 +163,9 @@ def _together(part: str, sides: Sequence[_Side]) -> Case:
         observed,
         simulate,
         ", ".join([*names, *([times] if times != "all times" or not names else [])]),
-        course,
-        {name: of.known for side in sides for name, (_, of) in side.order(part).items()},
+        Judged(
+            tuple(s for one in judged for s in one.subjects), np.concatenate([one.known for one in judged]), figures
+        ),
         frozenset(
             name
             for side in sides
@@ -213,7 +220,7 @@ class _Side:
         self._folder, self._workers, self._whole, self._window = folder, workers, whole, window
         self.simulator, self.how = self._simulator(loaded)
         self.shared, self.parts = self._cut()
-        self.cost = self._examine(base) if span == WHOLE else _WHOLE
+        self.cost = self._examine() if span == WHOLE else _WHOLE
 
     def _cut(self) -> tuple[_Shared, dict[str, Pairs]]:
         parts: dict[str, Pairs] = dict(self.recording.parts(self._held))
@@ -223,7 +230,7 @@ class _Side:
         place = None
         if self.recording.places:  # a scheduler is made when its system is known
             recorded = self.recording.placed_run()
-            place = lambda prepared: Placed(recorded, prepared, self._window[0])  # noqa: E731
+            place = lambda prepared: ReplayPlacement(recorded, prepared, self._window[0])  # noqa: E731
         tables = sorted({one.quantity.table for one in self.recording.series.values()})
         try:
             if self._whole:
@@ -246,7 +253,7 @@ class _Side:
             )  # fmt: skip
             return runs, f"run by run, as {error}"
 
-    def _examine(self, base: Loaded) -> float:
+    def _examine(self) -> float:
         """s of CPU per run, measured. Raises `ScenarioError` when the scenario cannot make what was measured."""
         start = self._space.start[None]
         shared = self.shared
@@ -264,7 +271,7 @@ class _Side:
                 self._unpair(found, shared.run(start, 1))
                 self.shared, self.parts = self._cut()
                 found = self.shared.run(start, 0)
-            self._check(base, found)
+            self._check(found)
             return max(self.simulator.seconds, default=_WHOLE)
         begun = time.process_time()
         other = shared.run(np.repeat(start, 4, axis=0), 1)
@@ -273,27 +280,21 @@ class _Side:
         random = np.random.default_rng(np.random.SeedSequence([7, len(self._space)]))
         some = checking.points(lambda n: self._space.sample(n, random), self._space.units(start)[0], _POINTS)
         values = self._space.values(some)
-        alone, courses = checking.by_node(self.recording), handling.courses(self.recording)
-        busy = checking.loads(self.recording)
-        if alone or courses:
-            told = self.simulator(values, 1, {**alone, **courses, **busy})
-            self.recording.warnings += checking.still(self.recording, alone, told)
-            self.recording.warnings += checking.crossed(self.recording, alone, told)
-            self.recording.warnings += checking.other_loads(self.recording, busy, told)
-            for name, kinds in handling.usual(courses, told).items():
+        courses = checking.courses(self.recording)
+        if courses:
+            answered = self.simulator(values, 1, courses)
+            self.recording.warnings += checking.still(self.recording, courses, answered)
+            for name, kinds in checking.usual(courses, answered).items():
                 self.recording.excuse(name, kinds)
-            self.recording.warnings += handling.signs(self.recording, courses, told)
-        self.recording.warnings += [*rows.rows_told(self.recording), *rows.sizes_told(self.recording)]
+        self.recording.warnings += [*rows.row_warnings(self.recording), *rows.size_warnings(self.recording)]
         self.shared, self.parts = self._cut()
-        self._check(base, self.shared.run(values, 1))
+        self._check(self.shared.run(values, 1))
         return cost
 
-    def _check(self, base: Loaded, found: Mapping[str, Floats]) -> None:
-        assert base.scenario.calibrate is not None
-        arrivals = any("arrivals" in path for path in base.scenario.calibrate.free)
+    def _check(self, found: Mapping[str, Floats]) -> None:
         for part, pairs in self.parts.items():
             simulated = {name: found[f"{part} {name}"] for name in pairs}
-            self.recording.warnings += checking.check(self.recording, pairs, simulated, arrivals)
+            self.recording.warnings += checking.check(self.recording, pairs, simulated)
 
     def _unpair(self, found: Mapping[str, Floats], other: Mapping[str, Floats]) -> None:
         """Compare pairs that are drawn at random as distributions; if pairs were requested, keep them and warn."""
@@ -312,21 +313,26 @@ class _Side:
                 if (line := f"{name}: {text}") not in lines:
                     lines.append(line)
 
-    def course(self, part: str, values: Floats, seed: int) -> Mapping[str, Floats]:
-        """Signal -> (n, m) values in order of time; NaN fills up what is not there."""
+    def judged(self, part: str) -> Judged:
+        """The statistics of every node of what is not compared value by value, and of the loads of nodes."""
+        recording = self.recording
         pairs = {
-            name: (quantity, Pairing(quantity, pairing.measured, paired=pairing.paired, ordered=True))
-            for name, (quantity, pairing) in self.parts[part].items()
-        }
-        return self.simulator(np.atleast_2d(values), seed, {**pairs, **self.order(part)})
+            name: (quantity, JudgedPairing(quantity, pairing.measured, recording.nodes, name, recording.name,
+                                           timed=recording.timed(name), load=False))
+            for name, (quantity, pairing) in self.parts[part].items() if not pairing.paired
+        } | {
+            f"load of {name}": (quantity, JudgedPairing(quantity, rows, recording.nodes, f"load of {name}",
+                                                        recording.name, timed=recording.timed(name), load=True))
+            for name, quantity, rows in checking.loads(recording, self.parts[part])
+        }  # fmt: skip
+        judging = [pairing for _, pairing in pairs.values()]
 
-    def order(self, part: str) -> dict[str, tuple[Quantity, Order]]:
-        """How tasks follow one another, for each signal of unpaired responses; pairs already show their order."""
-        return {
-            f"{ORDER}{name}": (quantity, Order(quantity, pairing.measured))
-            for name, (quantity, pairing) in self.parts[part].items()
-            if quantity.of_tasks and quantity.column == "response" and not pairing.paired and self.recording.timed(name)
-        }
+        def figures(draw: Floats, seed: int) -> Floats:
+            found = self.simulator(draw[None], seed, pairs)
+            return np.concatenate([np.empty(0), *(found[name][0] for name in pairs)]).reshape(-1, len(TABLE))
+
+        known = np.concatenate([np.empty((0, len(TABLE))), *(one.known for one in judging)])
+        return Judged(tuple(subject for one in judging for subject in one.subjects), known, figures)
 
 
 def _moved(loaded: Loaded, window: Span) -> list[str]:
@@ -359,7 +365,7 @@ def _assumptions(loaded: Loaded, how: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _times(pairs: Mapping[str, tuple[Quantity, Pairing]]) -> str:
+def _times(pairs: Mapping[str, tuple[Quantity, ValuePairing]]) -> str:
     """Which part of the time signals are of."""
     since, until = next(((one.since, one.until) for one, _ in pairs.values()), (0.0, math.inf))
     if math.isfinite(until):

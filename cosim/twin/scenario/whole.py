@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cosim import version
 from cosim.contract.errors import ScenarioError
-from cosim.results.executor import Executor, JobResult, LocalExecutor, Task
+from cosim.results.executor import Executor, JobResult, RunTask, made, make_executor
 from cosim.results.load import load as load_run
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
@@ -49,11 +49,9 @@ class WholeRuns:
         workers: int = 0,
         executor: Executor | None = None,
     ) -> None:
-        import os
-
         self._scenario, self._overrides, self._free = scenario.resolve(), tuple(overrides), tuple(free)
         self._folder, self._nodes, self._workloads = folder.resolve(), nodes, workloads
-        self._executor = executor or LocalExecutor(workers or len(os.sched_getaffinity(0)))
+        self._executor = executor or make_executor("local", workers)
         self.seconds: list[float] = []  # wall clock of every run that was made
         self.failures: list[str] = []  # why runs gave nothing, each once
 
@@ -65,7 +63,7 @@ class WholeRuns:
             about.update(pairing.measured.times.tobytes())
         suffix = about.hexdigest()[:8]
         files: list[Path | None] = []
-        tasks: dict[str, Task] = {}
+        tasks: dict[str, RunTask] = {}
         base = self._folder / "making"
         for row in values:
             settings = (*self._settings(row), f"run.seed={seed % SEEDS}", "calibrate=null")
@@ -78,8 +76,9 @@ class WholeRuns:
             file = self._folder / "known" / f"{plan.hash[:32]}-{suffix}.npz"
             files.append(file)
             if not file.is_file():
-                tasks[plan.hash] = Task(plan.hash, str(self._scenario), settings, {}, str(base))
-        self._make(list(tasks.values()), base, suffix, pairs)
+                tasks[plan.hash] = RunTask(plan.hash, str(self._scenario), settings, {}, str(base))
+        if tasks:
+            self._make(list(tasks.values()), base, suffix, pairs)
         found = {name: np.full((len(values), pairing.count), np.nan) for name, (_, pairing) in pairs.items()}
         for row, path in enumerate(files):
             if path is not None and path.is_file():
@@ -93,18 +92,11 @@ class WholeRuns:
         own = [text for one, x in zip(self._free, row.tolist(), strict=True) for text in one.overrides(x)]
         return [*self._overrides, *own]
 
-    def _make(self, tasks: Sequence[Task], base: Path, suffix: str, pairs: Pairs) -> None:
-        if not tasks:
-            return
-        for name in ("runs", "logs"):
-            (base / name).mkdir(parents=True, exist_ok=True)
-        (self._folder / "known").mkdir(exist_ok=True)
-        try:
-            with closing(self._executor.run(tasks)) as results:  # type: ignore[type-var]
-                for result in results:
-                    self._keep(result, base, suffix, pairs)
-        finally:
-            shutil.rmtree(base, ignore_errors=True)
+    def _make(self, tasks: Sequence[RunTask], base: Path, suffix: str, pairs: Pairs) -> None:
+        (self._folder / "known").mkdir(parents=True, exist_ok=True)
+        with closing(made(self._executor, tasks, base)) as results:
+            for result in results:
+                self._keep(result, base, suffix, pairs)
 
     def _keep(self, result: JobResult, base: Path, suffix: str, pairs: Pairs) -> None:
         self.seconds.append(result.wall_seconds)

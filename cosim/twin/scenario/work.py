@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.seals import sealed
 from cosim.results.folder import write_json
 from cosim.scenario.load import load
 from cosim.twin.calibration import Calibration
@@ -86,7 +87,7 @@ def works(
     make = load_job(block.job)
     place = data if data is not None else loaded.path.parent / block.data if block.data is not None else None
     if place is None or not place.is_dir():
-        message = "nobody says where the job's data are" if place is None else f"there is no folder {place}"
+        message = "the folder of the job's data is not given" if place is None else f"there is no folder {place}"
         raise ScenarioError(loaded.problem("calibrate.data", message, "give it with --data DIR"))
     settings = dict(block.settings)
     if held_back is not None:
@@ -146,5 +147,6 @@ def carry_out(
         files["draws_file"] = drawn  # the draws themselves are in the answer
     if report is not None:
         files["report"] = report(work.task, found)
-    write_json(files["calibration"], {**asdict(found), **{name: str(path) for name, path in files.items()}})
+    whole = {"format": 2, **asdict(found), **{name: str(path) for name, path in files.items()}}
+    write_json(files["calibration"], sealed(whole))
     return found, files

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cosim.twin.search.cma import reflect
-from cosim.twin.search.meter import CONVERGED, Floats, Found, Meter
+from cosim.twin.search.meter import CONVERGED, Floats, Meter, SearchResult
 
 
 def _kernel(a: Floats, b: Floats, lengths: Floats) -> Floats:
@@ -103,8 +103,7 @@ def bayesian(
     at_once: int = 2,
     credible: float = 0.3,
     most: int = 400,
-    target: float = -math.inf,
-) -> Found:
+) -> SearchResult:
     """Run `first` (n, d), then `at_once` proposals at a time until nothing more is to be expected.
 
     Losses are learned by their logarithm, as misfits span decades. The process keeps the `most` best
@@ -112,7 +111,7 @@ def bayesian(
     """
     points, losses = np.asarray(first, np.float64), meter(np.asarray(first, np.float64))
     d, quiet = points.shape[1], 0
-    while not meter.over and meter.best > target:
+    while not meter.over:
         known = np.isfinite(losses)
         if known.sum() < d + 2:
             proposal = random.random((at_once, d))

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from cosim.twin.search.meter import CONVERGED, Floats, Found, Meter
+from cosim.twin.search.meter import CONVERGED, Floats, Meter, SearchResult
 
 
 def reflect(points: Floats) -> Floats:
@@ -98,12 +98,10 @@ def cma_es(
     *,
     sigma: float = 0.25,
     levels: Floats | None = None,
-    population: int | None = None,
     restarts: int = 4,
     tolerance: float = 1e-9,
-    target: float = -math.inf,
-) -> Found:
-    """Search from `start` (d,), then from points at random, until runs agree, the budget ends or `target` is reached.
+) -> SearchResult:
+    """Search from `start` (d,), then from points at random, until runs agree or the budget ends.
 
     `levels` (d,) counts the values of discrete parameters, 0 for real ones. A run ends when its losses
     differ by less than `tolerance`, relatively, over some generations or its longest axis is below
@@ -113,12 +111,12 @@ def cma_es(
     n = len(start)
     levels = np.zeros(n) if levels is None else levels
     least = np.where(levels > 0, 0.4 / np.maximum(levels, 1), 0.0)
-    size = population or 4 + int(3 * math.log(n))
+    size = 4 + int(3 * math.log(n))
     idle, begin = 0, np.asarray(start, np.float64)
     for _ in range(restarts + 1):
         before = meter.best
-        _run(meter, _Distribution(begin, sigma, _Weights(size, n), least), random, tolerance, target)
-        if meter.over or meter.best <= target:
+        _run(meter, _Distribution(begin, sigma, _Weights(size, n), least), random, tolerance)
+        if meter.over:
             break
         idle = 0 if meter.best < before - 1e-3 * abs(before) or not math.isfinite(before) else idle + 1
         if idle == 2:
@@ -127,7 +125,7 @@ def cma_es(
     return meter.found(start, meter.over or CONVERGED)
 
 
-def _run(meter: Meter, law: _Distribution, random: np.random.Generator, tolerance: float, target: float) -> None:
+def _run(meter: Meter, law: _Distribution, random: np.random.Generator, tolerance: float) -> None:
     """One descent."""
     patience = 10 + math.ceil(30 * len(law.mean) / law.w.population)
     lowest: list[float] = []
@@ -142,7 +140,7 @@ def _run(meter: Meter, law: _Distribution, random: np.random.Generator, toleranc
             continue
         law.update(points, steps, losses)
         lowest.append(float(losses.min()))
-        if meter.best <= target or law.width < 1e-7:
+        if law.width < 1e-7:
             return
         recent = lowest[-patience:]
         if len(lowest) >= patience:

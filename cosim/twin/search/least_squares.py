@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cosim.twin.search.meter import CONVERGED, RUNS, Floats, Found, Meter
+from cosim.twin.search.meter import CONVERGED, RUNS, Floats, Meter, SearchResult
 
 Residuals = Callable[[Floats], Floats]  # points (n, d) -> residuals (n, m), NaN rows where it cannot be simulated
 
-_DAMPINGS = np.array([0.0, 1e-3, 1e-1, 1.0, 10.0, 1e3])
+_DAMPINGS = np.array([0.0, 1e-3, 1e-1, 1.0, 10.0, 1e3])  # Marquardt (SIAM J. 11, 1963), all at once
 
 
 def jacobian(residuals: Residuals, at: Floats, step: float | Floats = 1e-4) -> tuple[Floats, Floats]:
@@ -53,7 +53,7 @@ def least_squares(
     step: float = 1e-4,
     tolerance: float = 1e-12,
     iterations: int = 60,
-) -> tuple[Found, Meter]:
+) -> tuple[SearchResult, Meter]:
     """The least sum of squared residuals from each of `starts` (n, d), best of all.
 
     `meter_of` makes a meter of an objective. A descent ends when no step betters the sum by `tolerance`,

@@ -23,10 +23,6 @@ class Budget:
     runs: int = 20_000  # of one parameter vector under one seed
     seconds: float = math.inf  # s of wall clock
 
-    def share(self, part: float) -> Budget:
-        """A part of this budget, for one of several stages."""
-        return Budget(max(1, int(self.runs * part)), self.seconds * part)
-
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -39,7 +35,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class SearchResult:
     """Where a search ended."""
 
     units: Floats  # (d,)
@@ -102,11 +98,11 @@ class Meter:
     def best(self) -> float:
         return float(self.losses[0]) if len(self.losses) else math.inf
 
-    def found(self, otherwise: Floats, stopped: str) -> Found:
+    def found(self, otherwise: Floats, stopped: str) -> SearchResult:
         """The best point so far; `otherwise` when nothing finite was seen."""
         if not len(self.losses) or not math.isfinite(self.best):
-            return Found(np.asarray(otherwise, np.float64), math.inf, stopped)
-        return Found(self.points[0].copy(), self.best, stopped)
+            return SearchResult(np.asarray(otherwise, np.float64), math.inf, stopped)
+        return SearchResult(self.points[0].copy(), self.best, stopped)
 
     def _remember(self, units: Floats, losses: Floats) -> None:
         points = np.concatenate([self.points.reshape(-1, units.shape[1]), units])

@@ -15,7 +15,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from cosim.twin.search.cma import reflect
-from cosim.twin.search.meter import CONVERGED, Floats, Found, Meter
+from cosim.twin.search.meter import CONVERGED, Floats, Meter, SearchResult
 
 _ELITE = 0.25  # of all points: the law that the next batch is drawn from
 _NEAR = 1.0 / 3.0  # of all points: what the surface is fitted to
@@ -30,7 +30,7 @@ def features(d: int) -> int:
 
 def regression(
     meter: Meter, first: Floats, random: np.random.Generator, *, levels: Floats | None = None
-) -> tuple[Found, Floats]:
+) -> tuple[SearchResult, Floats]:
     """Search from the points `first` (n, d) until the budget is used; where the surface is lowest, and rivals (k, d).
 
     `meter` answers the points of one call under one seed, each call under another. Rivals are the middle
@@ -61,7 +61,7 @@ def regression(
     points, losses = points[finite], losses[finite]
     at, height = lowest(points, losses, random)
     middle, _ = _law(points, losses, d)
-    return Found(at, height, stopped), np.stack([np.clip(middle, 0.0, 1.0), points[np.argmin(losses)]])
+    return SearchResult(at, height, stopped), np.stack([np.clip(middle, 0.0, 1.0), points[np.argmin(losses)]])
 
 
 def _law(points: Floats, losses: Floats, d: int) -> tuple[Floats, Floats]:

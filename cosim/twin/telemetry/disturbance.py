@@ -8,8 +8,9 @@
 A service that waits for a core takes longer, and this does not hold later. `/proc/PID/task/TID/schedstat` gives how
 long the threads of the processes that listen at `port` were runnable without a core. Threads that ended took their
 counters with them; then the processes are assumed to have waited, for their CPU time, as any program did
-(`/proc/pressure/cpu`). Of either, only the part that others caused counts, by their share of the cores used. The
-sender's own lateness shows the rest.
+(`/proc/pressure/cpu`). The same holds for a service of another user, whose processes cannot be seen: it is taken to
+use the processor for as long as its requests take alone, which is the most it can. Of either, only the part that others
+caused counts, by their share of the cores used. The sender's own lateness shows the rest.
 """
 
 from __future__ import annotations
@@ -89,22 +90,26 @@ class MachineWatch:
     """Counts from when it is made; `port` is where the service listens on this machine, None elsewhere."""
 
     def __init__(self, port: int | None) -> None:
-        self._processes = listening(port) if port is not None else []
+        self._here, self._processes = port is not None, listening(port) if port is not None else []
         self._first = self._now()
 
     def total(self, count: int, late: float, alone: float) -> Disturbance:
         """What disturbed `count` requests since then, which left `late` s too late and take `alone` s alone."""
         now, first, cores = self._now(), self._first, os.cpu_count() or 1
         span = max(now.wall - first.wall, 1e-9)
-        service, ran = now.service - first.service, now.ran - first.ran
-        others = max(0.0, now.busy - first.busy - (now.own - first.own) - service)
+        service, ran, used = now.service - first.service, now.ran - first.ran, now.busy - first.busy
+        if self._here and not self._processes:
+            service = min(count * alone, max(used - (now.own - first.own), 0.0))
+        others = max(0.0, used - (now.own - first.own) - service)
         mine = others / max(others + service, 1e-9)
-        if ran >= _KNOWN * service:
+        if self._processes and ran >= _KNOWN * service:
             waited = mine * (now.waited - first.waited)
         else:
-            pressed = min(mine * (now.pressure - first.pressure) / span, _PRESSED)
+            pressure = (now.pressure - first.pressure) / span
+            pressure = used / span / cores if math.isnan(pressure) else pressure  # a kernel that does not count it
+            pressed = min(mine * pressure, _PRESSED)
             waited = service * pressed / (1.0 - pressed)
-        waited = waited / max(count, 1) if self._processes else math.nan
+        waited = waited / max(count, 1) if self._here else math.nan
         return Disturbance(others / span, cores, waited, (now.stolen - first.stolen) / span / cores, late, alone)
 
     def _now(self) -> _Counters:

@@ -35,7 +35,7 @@ import numpy as np
 from cosim.contract.errors import Problem, RunError, ScenarioError
 from cosim.twin.scenario.requests import OwnService, scenario_of
 from cosim.twin.telemetry.disturbance import Disturbance, MachineWatch
-from cosim.twin.telemetry.open_load import Answered, Caller, PageCaller, Request, poisson
+from cosim.twin.telemetry.open_load import Answered, Caller, LoadRequest, PageCaller, poisson
 
 _START = 60.0  # s that the service may take to answer
 _ALONE = 40  # requests that wait for nothing
@@ -55,7 +55,6 @@ class Measurement:
     rates: tuple[float, ...]  # Hz
     service: float  # s of a request alone, the median
     means: tuple[float, ...]  # s, measured mean response under each load
-    tails: tuple[float, ...]  # s, 95th percentile
     again: tuple[Recorded, ...] = ()  # of the loads held back, from a second recording of the same requests
     disturbances: tuple[Disturbance, ...] = ()  # of each block of the loads that was kept
     warnings: tuple[str, ...] = ()
@@ -128,10 +127,10 @@ def measure(
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"load-{round(100 * load)}" for load in loads]
     with _asked(url) as make:
-        alone = asyncio.run(_closed(make, [Request(0.0, kernel, size)] * (_ALONE + 5), 1))
+        alone = asyncio.run(_closed(make, [LoadRequest(0.0, kernel, size)] * (_ALONE + 5), 1))
         lone = float(np.median([a.ended - a.request.time for a in alone[5:]]))
         count = max(_ALONE, int(_CLOSED / max(lone, 1e-4)))
-        together = asyncio.run(_closed(make, [Request(0.0, kernel, size)] * min(count, 4000), _TOGETHER))
+        together = asyncio.run(_closed(make, [LoadRequest(0.0, kernel, size)] * min(count, 4000), _TOGETHER))
         began = min(a.request.time for a in together)
         capacity = len(together) / (max(a.ended for a in together) - began)
         rates = tuple(load * capacity for load in loads)
@@ -151,14 +150,14 @@ def measure(
     for place, (k, answers) in enumerate(zip(which, tables, strict=True)):
         _write(folder / f"{names[k]}{_AGAIN if place >= len(loads) else ''}.csv", answers)
     own = scenario_of(folder, [folder / f"{name}.csv" for name in names], held_back=held_back, seed=seed)
-    told = [
+    reported = [
         Recorded(loads[k], float(one.mean()), float(np.quantile(one, 0.95))) for k, one in zip(which, good, strict=True)
     ]
-    means, tails = (tuple(getattr(one, figure) for one in told[: len(loads)]) for figure in ("mean", "p95"))
+    means = tuple(one.mean for one in reported[: len(loads)])
     disturbances = tuple(kept[slot][1] for slot in slots)
     warnings = tuple(f"a block was disturbed: {one}" for one in disturbances if one.disturbed)
-    again = tuple(told[len(loads) :])
-    return Measurement(own, tuple(loads), rates, lone, means, tails, again, disturbances, warnings)
+    again = tuple(reported[len(loads) :])
+    return Measurement(own, tuple(loads), rates, lone, means, again, disturbances, warnings)
 
 
 Block = tuple[list[Answered], Disturbance]
@@ -167,7 +166,7 @@ Block = tuple[list[Answered], Disturbance]
 def _recorded(
     make: Callable[[], Caller],
     slots: Sequence[tuple[int, int]],
-    asked: Mapping[tuple[int, int], Sequence[Request]],
+    asked: Mapping[tuple[int, int], Sequence[LoadRequest]],
     lone: float,
     *,
     busy: bool,
@@ -242,7 +241,7 @@ def _asked(url: str | None) -> Iterator[Callable[[], Caller]]:
         yield lambda: Caller("127.0.0.1", port)
 
 
-async def _opened(caller: Caller, requests: Sequence[Request]) -> list[Answered]:
+async def _opened(caller: Caller, requests: Sequence[LoadRequest]) -> list[Answered]:
     """The answers to the requests, each sent at its time; connections end with the loop that they belong to."""
     try:
         _, answers = await caller.open_loop(requests)
@@ -251,7 +250,7 @@ async def _opened(caller: Caller, requests: Sequence[Request]) -> list[Answered]
     return answers
 
 
-async def _closed(make: Callable[[], Caller], requests: Sequence[Request], together: int) -> list[Answered]:
+async def _closed(make: Callable[[], Caller], requests: Sequence[LoadRequest], together: int) -> list[Answered]:
     """The answers when so many requests are always under way. Raises `RunError` when half of them fail."""
     caller = make()
     _, answers = await caller.closed_loop(requests, together)

@@ -44,12 +44,11 @@ _SIGNED = {"level", "gain", "angle", "length", "acceleration", "price"}  # dimen
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class HygieneRules:
     """Thresholds for reporting, blanking and refusing."""
 
     least: int = 30  # values of a signal; with fewer there is a warning
     outlier: float = 8.0  # robust standard deviations from the median of the node
-    outliers: Literal["warn", "limit", "drop"] = "warn"  # limit: set to that distance (winsorised)
     gap: float = 3.0  # times the median period between rows of a node
     stuck: int = 12  # equal values in a row; more where the signal often repeats one
     frozen: int = 5  # equal times in a row, of rows that come from a sampler
@@ -71,7 +70,7 @@ class Finding:
         return f"{self.subject}: {self.message}"
 
 
-def told(findings: Sequence[Finding], most: int = 3) -> tuple[str, ...]:
+def as_warnings(findings: Sequence[Finding], most: int = 3) -> tuple[str, ...]:
     """Findings as warnings; of one kind about one signal the first `most`, and how many more nodes there are."""
     alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
@@ -106,7 +105,7 @@ def examine(
     parameters: int = 0,
     loads: Mapping[str, Floats] | None = None,
     limits: Mapping[str, tuple[float, float]] | None = None,
-    rules: Rules | None = None,
+    rules: HygieneRules | None = None,
 ) -> tuple[dict[str, MeasuredSignal], tuple[Finding, ...]]:
     """`observed` with what cannot be true blanked, and everything that was found wrong.
 
@@ -114,7 +113,7 @@ def examine(
     the bounds of the signal's unit. Raises `ScenarioError` when a signal has no value left, or when
     there are fewer values in all than two for each of the `parameters` to be fitted.
     """
-    rules = rules or Rules()
+    rules = rules or HygieneRules()
     cleaned: dict[str, MeasuredSignal] = {}
     findings: list[Finding] = []
     refusals: list[Problem] = []
@@ -134,38 +133,35 @@ def examine(
             findings.append(Finding("few rows", name, message, count))
     total = sum(int(np.isfinite(signal.values).sum()) for signal in cleaned.values() if signal.weight > 0.0)
     if total < rules.each * parameters and not refusals:
-        message = f"{total} measured values cannot tell {parameters} parameters"
+        message = f"{total} measured values cannot determine {parameters} parameters"
         refusals.append(Problem(message, "calibrate", hint="measure longer, or free fewer parameters"))
     if refusals:
         raise ScenarioError(refusals)
     return cleaned, tuple(findings)
 
 
-def vetted(problem: Task, *, rules: Rules | None = None) -> Task:
+def vetted(problem: Task) -> Task:
     """The problem with its measurements examined, and what is wrong with them among its warnings.
 
     Parameters with a normal prior need no measurement of their own, so they are not counted. Raises
     `ScenarioError` when nothing is left to fit; without anything to hold back there is a warning.
     """
     uniform = sum(parameter.prior.law == "uniform" for parameter in problem.space.parameters)
-    observed, findings = examine(problem.fit.observed, parameters=uniform, rules=rules)
-    warnings = [f"{_FITTED}{line}" for line in told(findings)]
+    observed, findings = examine(problem.fit.observed, parameters=uniform)
+    warnings = [f"{_FITTED}{line}" for line in as_warnings(findings)]
     held_back = problem.held_back
     if held_back is not None:
         try:
-            kept, findings = examine(held_back.observed, rules=rules)
+            kept, findings = examine(held_back.observed)
             held_back = replace(held_back, observed=kept)
-            warnings += [f"{_HELD_BACK}{line}" for line in told(findings)]
+            warnings += [f"{_HELD_BACK}{line}" for line in as_warnings(findings)]
         except ScenarioError as error:
             held_back = None
             warnings.append(f"nothing could be held back: {error}")
     known = {*problem.warnings, *(f"{part}{line}" for line in problem.warnings for part in (_FITTED, _HELD_BACK))}
     fresh = tuple(line for line in warnings if line not in known)
     return replace(
-        problem,
-        fit=replace(problem.fit, observed=observed),
-        held_back=held_back,
-        warnings=(*problem.warnings, *fresh),
+        problem, fit=replace(problem.fit, observed=observed), held_back=held_back, warnings=(*problem.warnings, *fresh)
     )
 
 
@@ -173,7 +169,7 @@ class _Examined:
     """One signal under examination: `values` are blanked as faults are found."""
 
     def __init__(
-        self, name: str, signal: MeasuredSignal, load: Floats | None, least: float, greatest: float, rules: Rules
+        self, name: str, signal: MeasuredSignal, load: Floats | None, least: float, greatest: float, rules: HygieneRules
     ) -> None:
         self.name, self.signal, self.load, self.rules = name, signal, load, rules
         self.least, self.greatest = least, greatest
@@ -199,7 +195,7 @@ class _Examined:
         self._loads()
         return self.values
 
-    def _tell(self, kind: Kind, node: str, message: str, count: int) -> None:
+    def _note(self, kind: Kind, node: str, message: str, count: int) -> None:
         if kind in self.signal.usual:
             return
         subject = f"{self.name} of {node}" if node else self.name
@@ -208,14 +204,14 @@ class _Examined:
     def _leave_out(self, node: str, rows: NDArray[np.int64], why: str) -> None:
         self.values[rows] = np.nan
         what = "the node is left out" if node else "nothing of it is used"
-        self._tell("lying node", node, f"{why}; {what}", len(rows))
+        self._note("lying node", node, f"{why}; {what}", len(rows))
 
     def _impossible(self, node: str, rows: NDArray[np.int64]) -> bool:
         """Whether the node is kept after what its unit rules out, and infinities, were blanked."""
         values = self.values[rows]
         missing = np.isnan(values)
         if missing.all():
-            self._tell("no values", node, "all values are missing", len(rows))
+            self._note("no values", node, "all values are missing", len(rows))
             return False
         wrong = np.isinf(values) | (values < self.least) | (values > self.greatest)
         count = int(wrong.sum())
@@ -230,7 +226,7 @@ class _Examined:
             self._leave_out(node, rows, why)
             return False
         self.values[rows[wrong]] = np.nan
-        self._tell("impossible values", node, f"{why}; they are blanked", count)
+        self._note("impossible values", node, f"{why}; they are blanked", count)
         return True
 
     def _frozen(self, node: str, rows: NDArray[np.int64]) -> bool:
@@ -242,25 +238,25 @@ class _Examined:
         unknown = ~np.isfinite(own)
         if unknown.any():
             self.values[rows[unknown]] = np.nan
-            self._tell(
+            self._note(
                 "time order", node, f"{int(unknown.sum())} rows have no time; they are blanked", int(unknown.sum())
             )
         back = int((np.diff(own[~unknown]) < 0.0).sum())
         if back:
-            self._tell("time order", node, f"time goes back {_count(back, 'time')}", back)
+            self._note("time order", node, f"time goes back {_count(back, 'time')}", back)
         still = runs(own, self.rules.frozen)
         if not still.any():
             return True
         count = int(still.sum())
         if not (sampled(own) or self._sampled(node)):
             what = f"{count} rows have the time of the row before: events at once, or a clock that stands still"
-            self._tell("frozen time", node, what, count)
+            self._note("frozen time", node, what, count)
             return True
         if len(np.unique(own)) == 1:
             self._leave_out(node, rows, f"all {len(rows)} rows have the same time")
             return False
         self.values[rows[still]] = np.nan
-        self._tell("frozen time", node, f"the clock stands still in {count} rows; they are blanked", count)
+        self._note("frozen time", node, f"the clock stands still in {count} rows; they are blanked", count)
         return True
 
     def _sampled(self, node: str) -> bool:
@@ -278,7 +274,7 @@ class _Examined:
             load = self.load[rows][kept]
             self._leave_out(node, rows, f"{value} while the load goes from {load.min():g} to {load.max():g}")
         else:
-            self._tell("constant", node, f"{value}: it tells nothing about what moves it", int(kept.sum()))
+            self._note("constant", node, f"{value}: it shows nothing about what moves it", int(kept.sum()))
 
     def _stuck(self, node: str, rows: NDArray[np.int64]) -> None:
         """A sensor that froze: one value in a run far longer than chance makes it in this signal.
@@ -310,7 +306,7 @@ class _Examined:
         if self.load is not None and np.ptp(self.load[rows][run]) > 0.0:
             self.values[rows[run]] = np.nan
             message += " while the load moves; they are blanked"
-        self._tell("stuck", node, message, count)
+        self._note("stuck", node, message, count)
 
     def _outliers(self, node: str, rows: NDArray[np.int64]) -> None:
         values = self.values[rows]
@@ -323,7 +319,7 @@ class _Examined:
         count = int(found.sum())
         if count == 0:
             return
-        middle, scale = robust(values[np.isfinite(values)])
+        middle, _ = robust(values[np.isfinite(values)])
         worst = float(values[found][np.argmax(np.abs(values[found] - middle))])
         if count > 1 + _MANY * len(values):
             ordered, others = np.sort(values[found]), values[np.isfinite(values) & ~found]
@@ -332,20 +328,10 @@ class _Examined:
             if max(between, default=0.0) < _APART * float(np.ptp(values[np.isfinite(values)])):
                 return  # one kind, most of which are nearly equal: nothing is between two kinds
             message = f"{count} of {len(values)} values lie far from the median {middle:g}, the farthest {worst:g}"
-            self._tell("outliers", node, f"{message}: two kinds of rows, or faults; kept", count)
+            self._note("outliers", node, f"{message}: two kinds of rows, or faults; kept", count)
             return
-        message = f"{_count(count, 'outlier')}, the farthest {worst:g} with a median of {middle:g}"
-        if self.rules.outliers == "drop":
-            self.values[rows[found]] = np.nan
-            message += "; dropped"
-        elif self.rules.outliers == "limit":
-            limit = self.rules.outlier * scale
-            self.values[rows[apart_from_all]] = np.clip(values[apart_from_all], middle - limit, middle + limit)
-            self.values[rows[found & ~apart_from_all]] = np.nan
-            message += f"; limited to {limit:g} from it, spikes are dropped"
-        else:
-            message += "; kept"
-        self._tell("outliers", node, message, count)
+        message = f"{_count(count, 'outlier')}, the farthest {worst:g} with a median of {middle:g}; kept"
+        self._note("outliers", node, message, count)
 
     def _clipped(self, node: str, rows: NDArray[np.int64]) -> None:
         """Values that end at one level (a limit, a time-out), or that have hardly any levels (rounded away)."""
@@ -356,29 +342,29 @@ class _Examined:
         levels, counts = np.unique(values, return_counts=True)
         if len(levels) <= 4 and counts.max() < 0.9 * len(values):
             shown = ", ".join(f"{level:g}" for level in levels)
-            self._tell("steps", node, f"has no other values than {shown}: rounded, or states of a machine", len(values))
+            self._note("steps", node, f"has no other values than {shown}: rounded, or states of a machine", len(values))
         elif (
             len(levels) > 10
             and counts[-1] > 5 * np.median(counts)
             and (counts[-1] >= max(5, 0.02 * len(values)) or counts[-1] > max(4, 3 * counts[:-1].max()))
         ):
             message = f"{counts[-1]} values are exactly the largest one, {levels[-1]:g}: a limit or a time-out cut them"
-            self._tell("limit", node, message, int(counts[-1]))
+            self._note("limit", node, message, int(counts[-1]))
 
     def _gaps(self, node: str, rows: NDArray[np.int64]) -> None:
         found = gaps(self.signal.times[rows], self.rules.gap) if self.signal.times is not None else None
         if found is not None:
             message = f"{_count(found.number, 'gap')} in time, the longest {found.longest:g} s; "
-            self._tell("gap", node, f"{message}{found.share:.1%} of the period is missing", found.number)
+            self._note("gap", node, f"{message}{found.share:.1%} of the period is missing", found.number)
         elif self.signal.times is not None and (missing := holes(self.signal.times[rows])):
             message = f"{missing} of {len(rows) + missing} rows are missing, one or a few at a time"
-            self._tell("gap", node, f"{message}: lost, or those of idle times were left out?", missing)
+            self._note("gap", node, f"{message}: lost, or those of idle times were left out?", missing)
         if self.signal.times is not None and regular(self.signal.times[rows]):
             steps = np.diff(self.signal.times[rows])
             again = int(((steps > 0.0) & (steps < 0.5 * np.median(steps)) & (np.diff(self.values[rows]) == 0.0)).sum())
             if again >= max(3, 0.02 * len(rows)):
                 what = f"{again} rows follow too soon and say what the row before says: written again by an exporter?"
-                self._tell("duplicates", node, what, again)
+                self._note("duplicates", node, what, again)
 
     def _lag(self, node: str, rows: NDArray[np.int64]) -> None:
         """A signal that follows the load of other rows: its meter has another clock than the load's."""
@@ -390,12 +376,12 @@ class _Examined:
             kept = int(np.isfinite(self.load[rows] + self.values[rows]).sum())
             if rank < _FOLLOWS / math.sqrt(kept or 1):
                 message = f"does not follow its load (rank correlation {rank:.2f}): the load of another node or unit, "
-                self._tell("load", node, f"{message}or rows in another order", len(rows))
+                self._note("load", node, f"{message}or rows in another order", len(rows))
         else:
             order = "after" if found.rows > 0 else "before"
             message = f"follows its load {abs(found.rows)} rows {order} (correlation {found.correlation:.2f}, "
             message += f"{found.without:.2f} as the rows stand): another clock, or a slow meter"
-            self._tell("clock", node, message, len(rows))
+            self._note("clock", node, message, len(rows))
 
         self._drift(node, rows)
 
@@ -421,7 +407,7 @@ class _Examined:
             message = (
                 f"{way} by {abs(change):.0%} in the time measured though its load does not: a meter that drifts, or "
             )
-            self._tell("drift", node, f"{message}a cause beside the load", len(value))
+            self._note("drift", node, f"{message}a cause beside the load", len(value))
 
     def _loads(self) -> None:
         """The load of one node is a fraction, that of another a percentage."""
@@ -435,13 +421,13 @@ class _Examined:
                 message = (
                     f"its load goes up to {top:.4g}, that of {low[0]} to {tops[low[0]]:.4g}: percent and fractions?"
                 )
-                self._tell("unit", name, message, len(self.nodes[name]))
+                self._note("unit", name, message, len(self.nodes[name]))
 
     def _missing(self) -> None:
         missing = np.isnan(self.signal.values)
         if missing.any():
             share = float(missing.mean())
-            self._tell(
+            self._note(
                 "missing values", "", f"{int(missing.sum())} values ({share:.1%}) are missing", int(missing.sum())
             )
 
@@ -455,12 +441,12 @@ class _Examined:
             message = (
                 f"begins {before:+g} s and ends {after:+g} s from the middle of all nodes: a gap, or another clock"
             )
-            self._tell("period", node, message, len(spans[node]))
+            self._note("period", node, message, len(spans[node]))
         for node, faster in speeds(spans).items():
             message = (
                 f"time goes {abs(faster):.2%} {'faster' if faster > 0.0 else 'slower'} than on other nodes: its clock"
             )
-            self._tell("clock", node, message, len(spans[node]))
+            self._note("clock", node, message, len(spans[node]))
 
 
 def _count(count: int, noun: str) -> str:

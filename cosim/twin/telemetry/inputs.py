@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.twin.problem import Floats, MeasuredSignal
-from cosim.twin.telemetry.hygiene import Finding, Rules, bounds, examine
+from cosim.twin.telemetry.hygiene import Finding, HygieneRules, bounds, examine
 from cosim.twin.telemetry.lag import lag
 
 _BURST = 1000.0  # robust standard deviations
@@ -24,7 +23,6 @@ def examine_inputs(
     nodes: Sequence[str] | None = None,
     effect: tuple[str, Floats] | None = None,
     limits: tuple[float, float] | None = None,
-    rules: Rules | None = None,
 ) -> tuple[Finding, ...]:
     """Findings about an input with a row per time, (rows,) or (rows, nodes).
 
@@ -41,7 +39,7 @@ def examine_inputs(
     _, findings = examine(
         {name: signal},
         limits={name: limits} if limits else None,
-        rules=replace(rules or Rules(), outlier=np.inf if bounded else _BURST, least=0),
+        rules=HygieneRules(outlier=np.inf if bounded else _BURST, least=0),
     )
     broken = [finding for finding in findings if finding.kind in _BROKEN]
     if broken:
@@ -49,7 +47,7 @@ def examine_inputs(
             Problem(str(finding), "calibrate", hint="mend the data, or leave those rows out") for finding in broken
         ])  # fmt: skip
     if effect is not None:
-        told, series = effect
+        reported, series = effect
         found = lag(table.sum(axis=1), series)
         if found is not None:
             order = "after" if found.rows > 0 else "before"
@@ -57,5 +55,5 @@ def examine_inputs(
                 f"follows {name} {abs(found.rows)} rows {order} (correlation {found.correlation:.2f}, "
                 f"{found.without:.2f} as the rows stand): they were not on one clock"
             )
-            findings = (*findings, Finding("clock", told, message, len(series)))
+            findings = (*findings, Finding("clock", reported, message, len(series)))
     return findings

@@ -14,7 +14,7 @@ _BETTER = 0.2  # than without a lag
 
 
 @dataclass(frozen=True, slots=True)
-class Lag:
+class SignalLag:
     """`effect` follows its cause `rows` rows later; negative: it comes before."""
 
     rows: int
@@ -22,7 +22,7 @@ class Lag:
     without: float  # correlation of the rows as they stand
 
 
-def lag(cause: Floats, effect: Floats, most: int = 20) -> Lag | None:
+def lag(cause: Floats, effect: Floats, most: int = 20) -> SignalLag | None:
     """The lag of `effect` (m,) behind `cause` (m,), None where the rows as they stand agree as well.
 
     Rows with a missing value are left out. Correlations are those of ranks (Spearman), which a single
@@ -37,7 +37,7 @@ def lag(cause: Floats, effect: Floats, most: int = 20) -> Lag | None:
     if not known or not np.isfinite(without):
         return None
     best, _, shift = max(known)
-    return Lag(shift, best, without) if shift and best >= _STRONG and best >= without + _BETTER else None
+    return SignalLag(shift, best, without) if shift and best >= _STRONG and best >= without + _BETTER else None
 
 
 def correlation(cause: Floats, effect: Floats) -> float:

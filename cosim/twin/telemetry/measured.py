@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.hints import did_you_mean
+from cosim.contract.reading.columns import plain_name
 from cosim.contract.units import DIMENSIONS
 from cosim.scenario.calibrate import TASK_DURATIONS, ObservedBlock
 from cosim.sources.tables.table import Table, time_column
@@ -66,7 +66,7 @@ def _gap(column: NDArray[Any]) -> Any:  # noqa: ANN401 - of the column's own typ
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reading:
+class QuantityRows:
     """The rows of a table that belong to a quantity, as they were read."""
 
     rows: Rows  # in order of time
@@ -100,14 +100,8 @@ class Columns:
 
 
 def table_rows(
-    table: Table,
-    how: Columns,
-    quantity: Quantity,
-    at: str,
-    nodes: Codes,
-    workloads: Codes,
-    findings: list[Finding],
-) -> Reading:
+    table: Table, how: Columns, quantity: Quantity, at: str, nodes: Codes, workloads: Codes, findings: list[Finding]
+) -> QuantityRows:
     """The rows of a table for `quantity`. Raises `ScenarioError` that names column and remedy.
 
     `nodes` and `workloads` know the scenario's names; a name in the table that is none of them is refused.
@@ -152,7 +146,7 @@ def table_rows(
         findings.append(Finding("time order", subject, f"time goes back {back} times; rows are put in order", back))
     order = order[np.argsort(times[order], kind="stable")]
     order = _once(rows, order, quantity, subject, findings)
-    return Reading(rows.only(order), absolute, None if loads is None else loads[order], name_of_time is not None)
+    return QuantityRows(rows.only(order), absolute, None if loads is None else loads[order], name_of_time is not None)
 
 
 def _back(rows: Rows, order: NDArray[np.int64], quantity: Quantity) -> int:
@@ -190,11 +184,6 @@ def failures(table: Table, subject: str, findings: list[Finding]) -> NDArray[np.
             )
             findings.append(Finding("failed", subject, some, int(lost.sum())))
     return failed
-
-
-def plain_name(column: str) -> str:
-    """The name of a column in lower case with one kind of gap: `Response-Code` and `responseCode` are one."""
-    return re.sub(r"[ .-]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column.strip())).lower()
 
 
 def _failed(word: str) -> bool:
@@ -242,23 +231,23 @@ def node_numbers(
         return None, np.ones(len(table), np.bool_)
     said = np.array([str(cell).strip() for cell in table.column(name)], dtype=object)
     left_out = {one for one, target in how.names.items() if target is None}
-    told = np.array([how.names.get(one, one) or "" for one in said], dtype=object)
+    reported = np.array([how.names.get(one, one) or "" for one in said], dtype=object)
     known = set(nodes.names)
-    unknown = sorted({one for one in told if one and one not in known})
+    unknown = sorted({one for one in reported if one and one not in known})
     if unknown:
         hint = did_you_mean(unknown[0], sorted(known), otherwise="nodes of the scenario")
         hint += f"; or say whose it is: names: {{{unknown[0]}: NODE}}, null to leave it out"
         message = f"column '{name}' names '{', '.join(unknown[:4])}', which is no node of the scenario"
         raise ScenarioError(Problem(message, at, file=table.path, hint=hint))
-    kept = told != ""
+    kept = reported != ""
     nameless = int((~kept & ~np.isin(said, sorted(left_out))).sum()) if len(said) else 0
     if nameless == len(said) and nameless:
         return None, np.ones(len(table), np.bool_)
     if nameless:
         subject = at.rpartition(".")[2]
         findings.append(Finding("names", subject, f"{nameless} rows name no node; they are left out", nameless))
-    numbered = np.full(len(told), -1, np.int64)
-    numbered[kept] = nodes(told[kept])
+    numbered = np.full(len(reported), -1, np.int64)
+    numbered[kept] = nodes(reported[kept])
     return numbered, kept
 
 

@@ -17,7 +17,7 @@ Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class LoadRequest:
     """One request to be made `time` s after the start."""
 
     time: float
@@ -29,7 +29,7 @@ class Request:
 class Answered:
     """What became of it. Times in s after the start, by one clock; NaN for what has not been."""
 
-    request: Request
+    request: LoadRequest
     status: int  # of HTTP; 0: no answer
     assigned: float  # sent
     uploaded: float  # all of the input was at the node
@@ -44,14 +44,14 @@ def picture(size: int) -> bytes:
     return np.random.default_rng(size).integers(0, 256, max(3 * size * size // 8, 1), np.uint8).tobytes()
 
 
-def poisson(rate: float, seconds: float, services: Sequence[tuple[str, int]], seed: Sequence[int]) -> list[Request]:
+def poisson(rate: float, seconds: float, services: Sequence[tuple[str, int]], seed: Sequence[int]) -> list[LoadRequest]:
     """Requests at `rate` 1/s for `seconds`; each asks for one of the (service, size), all equally likely."""
     random = np.random.default_rng(np.random.SeedSequence(list(seed)))
     gaps = random.exponential(1.0 / rate, int(rate * seconds + 20.0 * (rate * seconds) ** 0.5 + 20))
     times = np.cumsum(gaps)
     times = times[times < seconds]
     chosen = random.integers(0, len(services), len(times))
-    return [Request(float(t), *services[k]) for t, k in zip(times, chosen, strict=True)]
+    return [LoadRequest(float(t), *services[k]) for t, k in zip(times, chosen, strict=True)]
 
 
 class Caller:
@@ -66,7 +66,7 @@ class Caller:
         """The port, if it is one of this machine."""
         return self._port if self._host in ("127.0.0.1", "localhost", "::1", "[::1]") else None
 
-    async def ask(self, request: Request, origin: float) -> Answered:
+    async def ask(self, request: LoadRequest, origin: float) -> Answered:
         """Send it now; `origin` is the start by the monotonic clock."""
         data, nan = picture(request.size), float("nan")
         head = f"POST /run/{request.service}?size={request.size} HTTP/1.1\r\nHost: {self._host}\r\n"
@@ -100,7 +100,7 @@ class Caller:
             ends[1].close()
         return await asyncio.open_connection(self._host, self._port)
 
-    async def open_loop(self, requests: Sequence[Request]) -> tuple[float, list[Answered]]:
+    async def open_loop(self, requests: Sequence[LoadRequest]) -> tuple[float, list[Answered]]:
         """The start by the monotonic clock, and all answers in the order of the requests."""
         origin = time.monotonic() + 0.05
         pending = []
@@ -109,7 +109,7 @@ class Caller:
             pending.append(asyncio.create_task(self.ask(request, origin)))
         return origin, list(await asyncio.gather(*pending))
 
-    async def closed_loop(self, requests: Sequence[Request], workers: int) -> tuple[float, list[Answered]]:
+    async def closed_loop(self, requests: Sequence[LoadRequest], workers: int) -> tuple[float, list[Answered]]:
         """Every worker sends one after another; the seconds that all took, and the answers in any order."""
         origin, found, left = time.monotonic(), list[Answered](), list(reversed(requests))
 
@@ -117,7 +117,7 @@ class Caller:
             while left:
                 request = left.pop()
                 now = time.monotonic() - origin
-                found.append(await self.ask(Request(now, request.service, request.size), origin))
+                found.append(await self.ask(LoadRequest(now, request.service, request.size), origin))
 
         await asyncio.gather(*(work() for _ in range(workers)))
         return time.monotonic() - origin, found
@@ -136,7 +136,7 @@ class PageCaller(Caller):
         super().__init__(host, port)
         self._path = path
 
-    async def ask(self, request: Request, origin: float) -> Answered:
+    async def ask(self, request: LoadRequest, origin: float) -> Answered:
         """Send it now; `origin` is the start by the monotonic clock. When it was served is not known."""
         nan, writer, sent = float("nan"), None, time.monotonic()
         head = f"GET {self._path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\nConnection: close\r\n\r\n"

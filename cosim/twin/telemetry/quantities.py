@@ -132,7 +132,7 @@ def task_keys(rows: Rows) -> list[tuple[int, int, int]]:
     return [(a, b, c) for a, b, c in keys.tolist()]
 
 
-class Pairing:
+class ValuePairing:
     """Finds in simulated rows the values that stand opposite the measured ones of a window."""
 
     def __init__(self, quantity: Quantity, measured: Rows, *, paired: bool, ordered: bool = False) -> None:

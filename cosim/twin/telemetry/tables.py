@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.sources.tables import table as files
-from cosim.sources.tables.table import Stamps
+from cosim.contract.reading import columns as files
+from cosim.contract.reading.columns import Stamps
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry.hygiene import Finding
 
@@ -31,7 +31,7 @@ def numbers(column: NDArray[Any], name: str, findings: list[Finding]) -> Floats:
 
 
 def stamps(column: NDArray[Any], name: str, unit: str | None, findings: list[Finding]) -> Stamps:
-    """Times in s of a column, as `cosim.sources.tables.table.stamps`, with findings where cells are none or of no
+    """Times in s of a column, as `contract.reading.columns.stamps`, with findings where cells are none or of no
     zone."""
     found = files.stamps(column, name, unit)
     if found.wrong:

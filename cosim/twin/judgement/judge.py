@@ -1,0 +1,224 @@
+"""Which statistics of a measurement no simulation of the fitted model shows: posterior predictive checks.
+
+    findings = corrected([*judge(judged, made, draws, "fit"), ...])
+
+Values are drawn from the posterior, and the data are simulated with each at the recording's own times (Gelman et al.,
+Bayesian Data Analysis, 6.3). What a wide posterior hides is removed by regression: a statistic is compared with what
+the values that suit the measurement best leave, and the same is done with every simulation as if it were the
+measurement. So each p value is that of the simulated distribution. Beyond its last tenth an exponential tail is fitted
+(J. Pickands, Annals of Statistics 3, 1975). All p values of a calibration are one family, which Holm's procedure
+corrects (S. Holm, Scand. J. Statistics 6, 1979).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cosim.results.student import holm
+from cosim.twin.judgement.course import LEAST, Course, Floats, scale_of
+from cosim.twin.judgement.subject import FALSE, RECORDING, Judged, JudgedStatistic, Subject
+from cosim.twin.judgement.table import LEVELS, NAMES, SCALE, SHIFT, TABLE, CheckedStatistic, figures
+from cosim.twin.problem import Case
+
+_TAIL, _IN_TAIL = 0.1, 10  # share of simulations in a tail, and their number at least, as Pickands' estimate needs
+_SURE = 12.0  # e-folds of the chance for a difference that matters where simulations never differ: 6e-6
+_FEW = 10  # simulations, from which on statistics have a spread at all
+
+
+def judge(judged: Judged, made: Floats, draws: Floats, part: str = "") -> list[JudgedStatistic]:
+    """The rows of one part of the data, before the correction.
+
+    `made` (n, subjects, statistics) are of simulations with `draws` (n, d). None for fewer than 10 simulations.
+    """
+    if len(made) < _FEW:
+        return []
+    found: list[JudgedStatistic] = []
+    for s, subject in enumerate(judged.subjects):
+        usable = np.isfinite(judged.known[s]) & (np.isfinite(made[:, s]).mean(axis=0) > 1.0 - _TAIL)
+        kept = np.flatnonzero(usable)
+        if not len(kept):
+            continue
+        some = made[:, s, kept]
+        some = np.where(np.isfinite(some), some, np.nanmedian(some, axis=0))
+        chosen = [TABLE[k] for k in kept]
+        real, left = _left_over(judged.known[s, kept], some, draws, chosen)
+        for k, check in enumerate(chosen):
+            found.append(_row(subject, check, part, float(judged.known[s, kept[k]]), some[:, k], real[k], left[:, k]))
+    return _shifted(found)
+
+
+def _row(
+    subject: Subject, check: CheckedStatistic, part: str, known: float, made: Floats, rest: float, left: Floats
+) -> JudgedStatistic:
+    low, high = np.quantile(made, [0.05, 0.95]).tolist()
+    effect = rest
+    if check.level:
+        known, low, high = (0.1 * subject.scale * float(np.sinh(x)) for x in (known, low, high))
+        effect = float(np.expm1(rest)) if abs(rest) < 10.0 else float(np.copysign(np.inf, rest))
+    scale = max(float(left.std()), check.least / _SURE)
+    p = chance(rest, left, check.least, check.side)
+    return JudgedStatistic(
+        subject, check.name, part, known, low, high, effect, rest / scale, p, p, check.remedy, check.law,
+        abs(rest) >= check.least,
+    )  # fmt: skip
+
+
+def _off(real: Floats, made: Floats, draws: Floats, least: Floats) -> tuple[Floats, Floats, Floats, Floats] | None:
+    """How far a measurement (k,) and simulations (n, k) are from what is linear in the draws (n, d), in deviations.
+
+    Besides, how much a deviation of each value moves each statistic (k, d), and the deviations (k,). None where there
+    are no values, or too many of them for so few simulations.
+    """
+    spread = draws.std(axis=0)
+    moving = spread > 1e-12 * (np.abs(draws.mean(axis=0)) + 1e-300)
+    scaled = (draws[:, moving] - draws[:, moving].mean(axis=0)) / spread[moving]
+    if not 0 < scaled.shape[1] < len(made) // 4:
+        return None
+    design = np.concatenate([np.ones((len(made), 1)), scaled], axis=1)
+    slopes = np.linalg.lstsq(design, made, rcond=None)[0]
+    scale = np.maximum((made - design @ slopes).std(axis=0), least / _SURE)
+    return (real - slopes[0]) / scale, (made - slopes[0]) / scale, (slopes[1:] / scale).T, scale
+
+
+def _fitting(per: Floats) -> Floats:
+    """(d, k) the values that suit statistics best, weighed against the draws' own spread."""
+    return np.asarray(np.linalg.solve(per.T @ per + np.eye(per.shape[1]), per.T))
+
+
+def _left_over(real: Floats, made: Floats, draws: Floats, checks: Sequence[CheckedStatistic]) -> tuple[Floats, Floats]:
+    """What the values that suit a measurement (k,), or each simulation (n, k), best do not make of its statistics."""
+    found = _off(real, made, draws, np.array([one.least for one in checks]))
+    if found is None:
+        middle = np.median(made, axis=0)
+        return real - middle, made - middle
+    off, rows, per, scale = found
+    fitting = _fitting(per)
+    return (off - per @ fitting @ off) * scale, (rows - rows @ fitting.T @ per.T) * scale
+
+
+def chance(real: float, made: Floats, least: float, side: int) -> float:
+    """How likely simulations (n,) of a statistic are as far off as `real`; `least` and `side` are the table's."""
+    share = min(0.5, max(_TAIL, _IN_TAIL / len(made)))
+    found = 1.0
+    for sign in (1.0, -1.0):
+        if side * sign < 0.0:
+            continue
+        rows, value = sign * made, sign * real
+        begin = float(np.quantile(rows, 1.0 - share))
+        if value > begin:
+            beyond = rows[rows > begin] - begin
+            mean = max(float(beyond.mean()) if len(beyond) else 0.0, least / _SURE)
+            one = share * float(np.exp(-(value - begin) / mean))
+        else:
+            one = float(np.mean(rows >= value))
+        found = min(found, one)
+    return min(1.0, found * (2.0 if side == 0 else 1.0))
+
+
+def _shifted(found: list[JudgedStatistic]) -> list[JudgedStatistic]:
+    """Levels that all lie elsewhere are no matter of the law; two nodes may have each other's."""
+    mean = {one.subject: one for one in found if one.check == "mean" and one.p < FALSE and abs(one.effect) > SHIFT}
+    remedies = dict.fromkeys(mean, SCALE)
+    for a in mean.values():
+        for b in mean.values():
+            alike = (a.subject.signal, a.subject.recording) == (b.subject.signal, b.subject.recording)
+            if a is not b and alike and _within(a, b) and _within(b, a):
+                remedies[a.subject] = f"{NAMES} ({a.subject.node} and {b.subject.node})"
+    return [
+        replace(one, remedy=remedies[one.subject], law=False)
+        if one.subject in remedies and one.check in LEVELS
+        else one
+        for one in found
+    ]
+
+
+def _within(one: JudgedStatistic, other: JudgedStatistic) -> bool:
+    """Whether a measured level is nearer to what is simulated for the other node than for its own."""
+    own, theirs = (0.5 * (x.low + x.high) for x in (one, other))
+    return abs(one.measured - theirs) < abs(one.measured - own)
+
+
+def corrected(found: Sequence[JudgedStatistic]) -> list[JudgedStatistic]:
+    """The rows with adjusted p values."""
+    return [replace(one, adjusted=p) for one, p in zip(found, holm([one.p for one in found]), strict=True)]
+
+
+def worst(found: Sequence[JudgedStatistic], most: int) -> list[JudgedStatistic]:
+    """Odd rows that matter, of each subject and remedy the least likely one, at most so many; the law comes last."""
+    best: dict[tuple[Subject, str, str], JudgedStatistic] = {}
+    for one in sorted(found, key=lambda one: (one.law or one.check == "mean", one.adjusted, -abs(one.deviations))):
+        if one.odd and one.matters:
+            best.setdefault((one.subject, one.part, one.remedy), one)
+    return list(best.values())[:most]
+
+
+def other_recordings(parts: Sequence[tuple[Judged, Floats]], draws: Floats) -> list[JudgedStatistic]:
+    """How far each recording lies from what the others predict (leave one out), before the correction.
+
+    `parts` are what is judged with its simulations, all with `draws` (n, d). The values that suit the other recordings
+    best are found by regression, as in `judge`.
+    """
+    subjects = [(subject, k, s) for k, (judged, _) in enumerate(parts) for s, subject in enumerate(judged.subjects)]
+    names = dict.fromkeys(subject.recording for subject, *_ in subjects)
+    levels = [k for k, check in enumerate(TABLE) if check.level and check.side == 0 and check.name != "mean load"]
+    if len(names) < 2 or len(draws) < _FEW:
+        return []
+    columns = [(subject, k, s, level) for subject, k, s in subjects for level in levels]
+    real = np.array([parts[k][0].known[s, level] for _, k, s, level in columns])
+    made = np.stack([parts[k][1][:, s, level] for _, k, s, level in columns], axis=1)
+    usable = np.isfinite(real) & np.isfinite(made).all(axis=0)
+    columns = [one for one, kept in zip(columns, usable.tolist(), strict=True) if kept]
+    real, made = real[usable], made[:, usable]
+    linear = _off(real, made, draws, np.full(len(real), RECORDING.least)) if columns else None
+    if linear is None:
+        return []
+    off_real, off, per, scale = linear
+    found = []
+    for name in names:
+        mine = np.array([subject.recording == name for subject, *_ in columns])
+        at = [j for j, one in enumerate(columns) if one[0].recording == name and TABLE[one[3]].name == "mean"]
+        if not at or mine.all():
+            continue
+        fitting = _fitting(per[~mine])
+        for j in at:
+            rest = off_real[j] - per[j] @ fitting @ off_real[~mine]
+            left = off[:, j] - off[:, ~mine] @ fitting.T @ per[j]
+            subject = columns[j][0]
+            found.append(
+                _row(subject, RECORDING, "", float(real[j]), made[:, j], float(rest * scale[j]), left * scale[j])
+            )
+    return found
+
+
+def of_case(case: Case) -> Judged:
+    """What a problem without a scenario is judged by: its signals as they stand.
+
+    Times count where simulated values are not sorted, as quantiles are.
+    """
+    observed = {
+        name: one for name, one in case.observed.items() if not one.paired and np.isfinite(one.values).sum() >= LEAST
+    }
+    subjects = tuple(
+        Subject(name, scale=scale_of(one.values[np.isfinite(one.values)])) for name, one in observed.items()
+    )
+
+    def rows(values: Sequence[Floats], *, simulated: bool) -> Floats:
+        found = np.empty((len(subjects), len(TABLE)))
+        for s, (subject, one) in enumerate(zip(subjects, observed.values(), strict=True)):
+            row, times = values[s], one.times
+            if not simulated and times is not None:
+                row = row[np.argsort(times, kind="stable")]
+            row = row[np.isfinite(row)]
+            quantiles = simulated and bool((np.diff(row) >= 0.0).all())
+            course = None if times is None or quantiles else np.arange(len(row), dtype=np.float64)
+            found[s] = figures(Course(row, course, scale=subject.scale))
+        return found
+
+    def simulate(draw: Floats, seed: int) -> Floats:
+        answer = case.simulate(draw[None], seed)
+        return rows([np.asarray(answer[name], np.float64)[0] for name in observed], simulated=True)
+
+    return Judged(subjects, rows([one.values for one in observed.values()], simulated=False), simulate)

@@ -1,0 +1,52 @@
+"""Tasks that are made again and compared one by one: which of them took another time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cosim.twin.judgement.course import LEAST, correlation, ranks
+from cosim.twin.judgement.table import ORDERLY
+from cosim.twin.problem import Case, Floats
+from cosim.twin.telemetry.outliers import robust
+
+_PAIRED, _SAME = 8.0, 1e-3  # robust deviations of pairs; of the median, by which equal ones differ
+_IN_FLIGHT = 2.0  # times the longest task, at the end of a recording: pairs that are left out
+_SOME_PAIRS, _FEW = 0.01, 3  # share and number of pairs that are far off
+_VARIED, _ALONG = 0.2, 0.3  # times the median that simulated tasks differ by; rank correlation of pairs, at least
+
+
+def pairs(case: Case, values: Floats, seed: int, part: str = "") -> list[str]:
+    """Of tasks that are made again and compared one by one, at `values` (d,): which of them took another time."""
+    answered = []
+    made = case.simulate(values[None], seed)
+    for name in case.tasks:
+        signal = case.observed[name]
+        real, row = signal.values, np.asarray(made[name], np.float64)[0]
+        kept = np.isfinite(real) & np.isfinite(row)
+        if signal.times is not None and kept.any():  # what was in flight at the end, and held these up, is not recorded
+            kept &= signal.times < np.nanmax(signal.times) - _IN_FLIGHT * real[kept].max()
+        real, row = real[kept], row[kept]
+        if len(real) < LEAST:
+            continue
+        subject = f"'{name}'{f' ({part})' if part else ''}"
+        off = real - row
+        middle, scale = robust(off)
+        usual = max(scale, _SAME * float(np.median(real)))
+        far = np.abs(off - middle) > _PAIRED * usual
+        if (real > 0.0).all() and (row > 0.0).all():  # long ones differ by more
+            ratio = np.log(real / row)
+            center, spread = robust(ratio)
+            far &= np.abs(ratio - center) > _PAIRED * max(spread, _SAME)
+        along = correlation(ranks(real), ranks(row))
+        if np.ptp(row) > _VARIED * np.median(row) and along < _ALONG:
+            answered.append(
+                f"tasks of {subject} do not take longer where those made again do (rank correlation {along:.2f}): "
+                f"{ORDERLY}"
+            )
+        elif far.sum() >= _FEW and far.mean() > _SOME_PAIRS:
+            answered.append(
+                f"{int(far.sum())} of {len(real)} tasks of {subject} took another time than when they are made again, "
+                f"such as {real[far][0]:.4g} instead of {row[far][0]:.4g}, while the others agree within {usual:.2g}: "
+                "values that were changed, or a cause that only some tasks have"
+            )
+    return answered
