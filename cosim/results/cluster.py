@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from cosim import version
 from cosim.contract.errors import SetupError
 from cosim.contract.extras import how_to_install
-from cosim.results.executor import JobResult, LocalExecutor, Task, failed
+from cosim.results.executor import JobResult, LocalExecutor, RunTask, failed
 from cosim.results.forkserver import task_from
 
 S = TypeVar("S")
@@ -49,10 +49,10 @@ class RayExecutor:
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise SetupError(f"no Ray cluster at '{address}': {error}; start one with: ray start --head") from error
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[JobResult]:
+    def run(self, tasks: Sequence[RunTask]) -> Iterator[JobResult]:
         sources: dict[Path, Any] = {}
 
-        def arguments(task: Task) -> tuple[Any, ...]:
+        def arguments(task: RunTask) -> tuple[Any, ...]:
             folder = Path(task.scenario).parent
             if folder not in sources:
                 sources[folder] = self._ray.put(pack(folder, skip=("runs", Path(task.base).name)))
@@ -100,7 +100,7 @@ class RayExecutor:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         return lines[-1] if isinstance(error, self._ray.exceptions.RayTaskError) else lines[0]
 
-    def _result(self, task: Task, reference: Any) -> JobResult:  # noqa: ANN401 - Ray has no types
+    def _result(self, task: RunTask, reference: Any) -> JobResult:  # noqa: ANN401 - Ray has no types
         try:
             data, archive = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from math import isfinite, nan, sqrt
@@ -18,7 +16,7 @@ import pyarrow.parquet as pq
 from cosim.contract.errors import SetupError
 from cosim.results.convert import stream_files
 from cosim.results.folder import RunFolder
-from cosim.results.student import cdf, interval, quantile, variance
+from cosim.results.student import cdf, holm, interval, quantile, variance
 
 _ROWS = 1 << 16  # rows compared at a time
 _SHOWN = 20  # differences listed; a run that differs usually differs everywhere
@@ -68,9 +66,10 @@ class Effect:
     high: float
     g: float  # Hedges' g; NaN without replications or without any spread
     runs: tuple[int, int]  # how many runs of the first and of this group have the figure
-    test: str = ""  # "paired t", "Welch t", "" without replications
+    test: str = ""  # "paired t", "Welch t", "equal" where no pair or run differs, "" without replications
     p: float = nan  # of that test, two-sided, for no difference
     adjusted: float = nan  # p after Holm's correction for all comparisons that were made together
+    at_least: tuple[bool, bool] = (False, False)  # on each side: a run has a lower bound, as tasks were unfinished
 
     @property
     def clear(self) -> bool:
@@ -102,18 +101,20 @@ def effects(
         a, b = values_of(base, key), values_of(other, key)
         if a and b:
             pairs = _pairs(base, other, seeds, key) if seeds else []
-            found.append(_effect(key, unit, a, b, pairs, level))
+            first, second = (any(run["figures"].get(key, {}).get("at_least") for run in runs) for runs in (base, other))
+            found.append(replace(_effect(key, unit, a, b, pairs, level), at_least=(first, second)))
     return found
 
 
 def adjust(groups: Sequence[list[Effect]]) -> tuple[list[list[Effect]], int]:
-    """The same effects with p-values corrected for all of them by Holm's method, and how many tests they are."""
-    tested = sorted(effect.p for group in groups for effect in group if isfinite(effect.p))
+    """The same effects with p-values corrected for all of them by Holm's method, and how many tests they are.
+
+    Figures that do not differ in any pair ("equal", as the way of vehicles that no policy changes) are no tests.
+    """
+    tested = [effect.p for group in groups for effect in group if isfinite(effect.p)]
     corrected: dict[float, float] = {}
-    highest = 0.0
-    for rank, p in enumerate(tested):
-        highest = max(highest, min(1.0, (len(tested) - rank) * p))
-        corrected.setdefault(p, highest)
+    for p, adjusted in zip(tested, holm(tested), strict=True):
+        corrected.setdefault(p, adjusted)
     return [[replace(e, adjusted=corrected.get(e.p, nan)) for e in group] for group in groups], len(tested)
 
 
@@ -139,20 +140,13 @@ def run_folders_of(paths: Iterable[str | Path]) -> list[Path]:
     return found
 
 
-def _complete(sweep: Path) -> list[Path]:
-    last: dict[str, Path] = {}
-    try:
-        for line in (sweep / "results.jsonl").read_text(encoding="utf-8", errors="replace").splitlines():
-            with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
-                entry = json.loads(line)
-                last.pop(entry["key"], None)
-                if entry["status"] == "complete":
-                    last[entry["key"]] = sweep / entry["run"]
-    except OSError as error:
-        raise SetupError(f"{sweep / 'results.jsonl'} cannot be read: {error.strerror or error}") from error
-    if not last:
-        raise SetupError(f"the sweep {sweep} has no complete run")
-    return list(last.values())
+def _complete(path: Path) -> list[Path]:
+    from cosim.results.sweep import SweepFolder  # which compiles plans
+
+    found = [path / result.run for result in SweepFolder(path).results() if result.status == "complete"]
+    if not found:
+        raise SetupError(f"the sweep {path} has no complete run")
+    return found
 
 
 def values_of(runs: Sequence[Mapping[str, Any]], figure: str) -> list[float]:
@@ -223,14 +217,15 @@ def _effect(
         difference, low, high, p = paired(pairs, level)
         relative = difference / base if base else nan
         count = (len(pairs), len(pairs))
-        return Effect(key, unit, base, mean, difference, relative, low, high, g, count, "paired t", p)
+        test, p = ("equal", nan) if all(x == y for x, y in pairs) else ("paired t", p)
+        return Effect(key, unit, base, mean, difference, relative, low, high, g, count, test, p)
     base, mean = interval(a)[0], interval(b)[0]
     low, high = welch(a, b, level)
     relative = (mean - base) / base if base else nan
-    test = "Welch t" if isfinite(low) else ""
-    return Effect(
-        key, unit, base, mean, mean - base, relative, low, high, g, (len(a), len(b)), test, welch_p(a, b)
-    )  # fmt: skip
+    test, p = "Welch t" if isfinite(low) else "", welch_p(a, b)
+    if test and len({*a, *b}) == 1:
+        test, p = "equal", nan
+    return Effect(key, unit, base, mean, mean - base, relative, low, high, g, (len(a), len(b)), test, p)
 
 
 def _facts(manifest: Mapping[str, Any]) -> dict[str, object]:

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from cosim.contract.errors import RunError
+from cosim.contract.seals import DamagedError
 from cosim.results.arrays import numbers, taken, texts, values_of
 from cosim.results.events import JOURNAL, events_table, nodes_table
-from cosim.results.folder import DamagedError, RunFolder, digests, outside
+from cosim.results.folder import RunFolder, digests, outside
 from cosim.results.identity import SlotHolder, members_from
 from cosim.results.stream import SUFFIX, Spec, unpack_runs
 from cosim.scenario.plan.compact import expanded
@@ -96,9 +97,9 @@ def named(serial: NDArray[np.int32], ids: pa.Array) -> pa.DictionaryArray:
     used = np.flatnonzero(present[:-1])
     place = np.zeros(len(ids) + 1, np.int32)
     place[used] = np.arange(len(used), dtype=np.int32)
-    nobody = (serial < 0) if present[-1] else None
+    absent = (serial < 0) if present[-1] else None
     known = ids if len(used) == len(ids) else taken(ids, used)
-    return pa.DictionaryArray.from_arrays(numbers(place.take(serial, mode="wrap"), nobody), known)
+    return pa.DictionaryArray.from_arrays(numbers(place.take(serial, mode="wrap"), absent), known)
 
 
 def write_parquet(path: Path, groups: Iterable[pa.Table]) -> int:
@@ -181,7 +182,7 @@ def recover(path: str | Path) -> RunFolder:
     return folder
 
 
-class Survey:
+class KilledRun:
     """What the stream files of a killed run hold."""
 
     def __init__(self) -> None:
@@ -191,9 +192,9 @@ class Survey:
         self.specs: list[tuple[Spec, int]] = []  # with the number of rows
 
 
-def survey(folder: Path) -> Survey:
+def survey(folder: Path) -> KilledRun:
     """Read all stream files once for what the manifest and the node table need."""
-    found = Survey()
+    found = KilledRun()
     for path in stream_files(folder):
         stream = read_stream(path)
         if stream is None:
@@ -215,11 +216,11 @@ def survey(folder: Path) -> Survey:
 def signals_entry(
     specs: Sequence[tuple[Spec, int]],
     origins: Mapping[str, str],
-    told: Mapping[tuple[str, str], Sequence[str]] | None = None,
+    reported: Mapping[tuple[str, str], Sequence[str]] | None = None,
 ) -> dict[str, object]:
     """`{signal: {"origin", "adapters", "rows", "columns": {column: unit}}}`; adapters without rows add no origin.
 
-    `told`: by adapter and signal, the origins that the adapter itself reports for its rows.
+    `reported`: by adapter and signal, the origins that the adapter itself reports for its rows.
     """
     entries: dict[str, dict[str, Any]] = {}
     wrote: dict[str, set[str]] = {}
@@ -229,7 +230,7 @@ def signals_entry(
         entry["adapters"].append(spec.adapter)
         entry["rows"] += rows
         if rows:
-            own = (told or {}).get((spec.adapter, spec.signal), [origins[spec.adapter]])
+            own = (reported or {}).get((spec.adapter, spec.signal), [origins[spec.adapter]])
             wrote.setdefault(spec.signal, set()).update(own)
         found = wrote.get(spec.signal) or {origins[adapter] for adapter in entry["adapters"]}
         entry["origin"] = "/".join(sorted(found))

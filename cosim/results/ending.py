@@ -15,15 +15,21 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from os import _exit  # the system's own: while an adapter is at work, `os._exit` is the guard's
 from time import monotonic
 from types import FrameType
 
 from cosim.bus.runtime import Runtime
+from cosim.contract.errors import Interruption
 from cosim.results.recorder import Recorder
 
 _PATIENCE = 1.5  # s that a run gets to end by itself after a request to end at once
 _GRACE = 6.0  # s after SIGTERM: container engines kill after ten by default
 _REPORT = 60.0  # s that the report of a run that had to be ended may take; the sender of SIGTERM may grant less
+
+
+class StopNow(KeyboardInterrupt, Interruption):
+    """A second Ctrl-C."""
 
 
 class Interrupts:
@@ -55,7 +61,7 @@ class Interrupts:
             self._say("stopping after this tick, results are kept; once more to stop at once")
         elif self.may_raise and number != signal.SIGTERM:
             self.may_raise = False
-            raise KeyboardInterrupt
+            raise StopNow(self.run[0].where() if self.run is not None else "")
         else:
             self._say("closing the adapters and saving the results")
 
@@ -92,10 +98,11 @@ def stop_on_signals(say: Callable[[str], None]) -> Iterator[Interrupts]:
         for number, handler in before.items():
             ended = number == signal.SIGTERM and interrupts.terminated and handler is signal.SIG_DFL
             signal.signal(number, signal.SIG_IGN if ended else handler)
-        os.close(over_mouth)  # wakes the thread up for good
-        watching.join()
-        for handle in (ear, mouth, over):
-            os.close(handle)
+        for handle in (over_mouth, ear, mouth, over):
+            with suppress(OSError):  # a library has closed all that it saw
+                os.close(handle)
+            if handle == over_mouth:  # which wakes the thread up for good
+                watching.join(_PATIENCE)
 
 
 @contextmanager
@@ -149,7 +156,8 @@ def _end(runtime: Runtime, recorder: Recorder, say: Callable[[str], None], *, re
     """Leave what was recorded in a readable state and end the process."""
     reached = max(0.0, runtime.reached)
     with suppress(Exception):
-        recorder.abandon(f"stopped at {reached:g} s: told to end at once, in the middle of a tick")
+        where = runtime.where()
+        recorder.abandon(f"stopped at {reached:g} s: ordered to end at once, in the middle of a tick{where}")
     with suppress(Exception):
         say(f"ended in the middle of a tick; the results up to {reached:g} s are kept")
     if report:
@@ -158,4 +166,4 @@ def _end(runtime: Runtime, recorder: Recorder, say: Callable[[str], None], *, re
             subprocess.run(
                 command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=_REPORT, start_new_session=True
             )
-    os._exit(1)
+    _exit(1)

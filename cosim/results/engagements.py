@@ -52,25 +52,11 @@ def engagement_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str,
     return figures
 
 
-def proximity_figures(summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Figures by name of how near vehicles came to obstacles, none where there are none."""
-    found = [summary["proximity"] for summary in summaries.values() if summary.get("proximity")]
-    meanings = {
-        "near_misses": "approaches to an obstacle, nearer than the separation, that did not hit it",
-        "collisions": "approaches to an obstacle that hit it",
-    }
-    return {
-        name: {"value": float(sum(told[name] for told in found)), "unit": "1", "meaning": meaning}
-        for name, meaning in meanings.items()
-        if found
-    }
-
-
 def weeding_figures(summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Figures by name of what was weeded under drones, none where nothing was."""
     found = [summary["weeded"] for summary in summaries.values() if summary.get("weeded")]
     return {
-        name: {"value": told[key], "unit": unit, "meaning": meaning}
-        for told in found
+        name: {"value": reported[key], "unit": unit, "meaning": meaning}
+        for reported in found
         for key, (name, unit, meaning) in _WEEDED.items()
     }

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from cosim.contract.entities import Event, Scene, SlotRange
+from cosim.contract.seals import DamagedError
 from cosim.results.arrays import table
-from cosim.results.folder import DamagedError
 from cosim.results.identity import SlotHolder
 from cosim.scenario.plan.plan import Plan
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -33,7 +34,7 @@ THREADS = dict.fromkeys(
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class RunTask:
     """One run to be made: the scenario, what is set in it, and the key that its result is known by."""
 
     key: str  # hash of the plan
@@ -64,7 +65,7 @@ class JobResult:
 class Executor(Protocol):
     """Carries out tasks; closing the iterator early stops what is still running."""
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[JobResult]:
+    def run(self, tasks: Sequence[RunTask]) -> Iterator[JobResult]:
         """The results in the order in which the runs end."""
 
 
@@ -94,7 +95,7 @@ class LocalExecutor:
             self._keeps = False
             self._drop()
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[JobResult]:
+    def run(self, tasks: Sequence[RunTask]) -> Iterator[JobResult]:
         waiting = deque(tasks)
         while waiting:  # again when a server was killed, without the runs that it took along
             server = self._kept or _Server(self.grace)
@@ -112,7 +113,7 @@ class LocalExecutor:
             server.close()
 
 
-def failed(task: Task, error: str, seconds: float = 0.0) -> JobResult:
+def failed(task: RunTask, error: str, seconds: float = 0.0) -> JobResult:
     """The result of a run that left nothing but, perhaps, a log."""
     log = log_of(task)
     return JobResult(
@@ -121,7 +122,18 @@ def failed(task: Task, error: str, seconds: float = 0.0) -> JobResult:
     )  # fmt: skip
 
 
-def log_of(task: Task) -> str:
+def made(runner: Executor, tasks: Sequence[RunTask], base: Path) -> Generator[JobResult, None, None]:
+    """The results of runs below `base`, which is removed in the end."""
+    for name in ("runs", "logs"):
+        (base / name).mkdir(parents=True, exist_ok=True)
+    try:
+        with closing(runner.run(tasks)) as results:  # type: ignore[type-var]
+            yield from results
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def log_of(task: RunTask) -> str:
     """The file for the output of a run's process, relative to the task's base."""
     return f"logs/{task.key[:16]}.log"
 
@@ -154,14 +166,14 @@ class _Server:
             env={**THREADS, **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
 
-    def serve(self, waiting: deque[Task], workers: int) -> Generator[JobResult, None, bool]:
+    def serve(self, waiting: deque[RunTask], workers: int) -> Generator[JobResult, None, bool]:
         """Takes tasks off `waiting` until none is left or the server has ended; whether it is still there."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         if not self._ready:
             self._await_ready()
             self._ready = True
-        running: dict[str, tuple[Task, float]] = {}
+        running: dict[str, tuple[RunTask, float]] = {}
         while waiting or running:
             with suppress(BrokenPipeError):  # the end of its answers is noticed below
                 while waiting and len(running) < workers:
@@ -229,7 +241,7 @@ def _name(number: int) -> str:
         return f"signal {number}"
 
 
-def _result(task: Task, answer: Mapping[str, Any]) -> JobResult:
+def _result(task: RunTask, answer: Mapping[str, Any]) -> JobResult:
     seconds = float(answer["seconds"])
     outcome = answer["outcome"]
     file = Path(task.base) / log_of(task)

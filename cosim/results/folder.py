@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
-import math
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from cosim.contract import seals
 from cosim.contract.errors import RunError, SetupError
+from cosim.contract.seals import DamagedError
+from cosim.contract.trust import distrusting
 from cosim.results.provenance import git_state, host_facts, versions
 from cosim.scenario.plan.plan import Plan
 
@@ -21,11 +23,10 @@ Status = Literal["running", "complete", "partial"]
 
 MOUNT = Path("/results")  # of the orchestrator's container, whose variable COSIM_RUNS has its name outside
 
-# In a run's folder, not part of the results: where its scenario lies, and whose containers it ran in.
+# In a run's folder, not part of the results: where its scenario lies, whose containers it ran in, and its process.
 ORIGIN = ".origin"
 
 _READABLE = 1000  # nodes of a plan that is written line by line for people
-_TOLD = 5  # damaged files that are named
 _NUMBER = (int, float)
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "scenario": (str,), "plan_hash": (str,), "status": (str,), "error": (dict,), "duration": _NUMBER,
@@ -33,12 +34,6 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "signals": (dict,), "warnings": (list,), "faults": (list,), "files": (dict,), "versions": (dict,), "host": (dict,),
 }  # fmt: skip
 _RESERVE = 256 * 1024  # B in reserve, so that a run that filled the disk can still report it
-
-
-class DamagedError(SetupError):
-    """Files of a run are not what the run wrote, so their content cannot be relied on."""
-
-    exit_code = 1
 
 
 class RunFolder:
@@ -72,12 +67,16 @@ class RunFolder:
         that is repeated, `resumed` the time (s) that it had reached. `now` is for tests.
         """
         started = now or datetime.now(UTC)
+        refuse_links(base, plan.name)
         path = at or _claim(base / plan.name, f"{started:%Y%m%d-%H%M%S}-{plan.hash[:8]}")
         for name in ("frames", "logs"):
             (path / name).mkdir(exist_ok=at is not None)
         folder = RunFolder(path, _first_manifest(plan, driver, compiling, started) | {"resumed": resumed})
         folder.hold()
-        origin = {"root": str(plan.root.resolve()), "project": os.environ.get("COSIM_PROJECT", "")}
+        from cosim.testbed.emulation.netns import run_of
+
+        project = os.environ.get("COSIM_PROJECT", "")
+        origin = {"root": str(plan.root.resolve()), "project": project, "run": run_of(os.getpid())}
         (path / ORIGIN).write_text(json.dumps(origin), encoding="utf-8")
         (path / "scenario.resolved.yaml").write_text(plan.resolved, encoding="utf-8")
         write_json(path / "plan.json", plan.compact, indent=1 if len(plan.scene.nodes) <= _READABLE else None)
@@ -95,16 +94,9 @@ class RunFolder:
         try:
             if (path / "manifest.json").exists() and not (path / "manifest.json").is_file():
                 raise DamagedError(f"{path / 'manifest.json'} is no ordinary file")
-            text = (path / "manifest.json").read_bytes().decode("utf-8")
-            manifest = json.loads(text)
+            manifest = seals.unsealed(path / "manifest.json", must="files")
         except (FileNotFoundError, NotADirectoryError):
             raise SetupError(f"{path} is not a run folder: {_why_not(path)}") from None
-        except (OSError, ValueError, RecursionError) as error:
-            raise DamagedError(f"{path / 'manifest.json'} cannot be read: {error}") from error
-        if not isinstance(manifest, dict):
-            raise DamagedError(f"{path / 'manifest.json'} is damaged: it holds no mapping")
-        if "files" in manifest and (manifest.get("digest") != _digest_of(manifest) or text != _json_text(manifest)):
-            raise DamagedError(f"{path / 'manifest.json'} is not as the run wrote it: its digest differs")
         if manifest.get("format") != FORMAT:
             raise SetupError(
                 f"{path} has run format {manifest.get('format')!r}; this version reads format {FORMAT}. "
@@ -115,6 +107,18 @@ class RunFolder:
             raise DamagedError(f"{path / 'manifest.json'} is damaged: {', '.join(wrong)} cannot be what it says")
         return RunFolder(path, manifest)
 
+    @property
+    def origin(self) -> dict[str, str]:
+        """Folder of its scenario (`root`), compose `project`, and `run` of its process (`run_of`).
+
+        Raises `SetupError`.
+        """
+        try:
+            found = json.loads((self.path / ORIGIN).read_text(encoding="utf-8"))
+            return {"root": str(found["root"]), "project": found.get("project", ""), "run": found.get("run", "")}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SetupError(f"{self.path} does not say where its scenario lies: {error}") from error
+
     def verify(self, *names: str) -> None:
         """Compare every file of the results with its digest in the manifest, or `names` alone.
 
@@ -124,21 +128,15 @@ class RunFolder:
         kept = self.manifest.get("files")
         if kept is None:
             return
-        present = {name: self.path / name for name in _results(self.path)}
+        present = _results(self.path)
         if names:
-            kept, present = ({name: found[name] for name in names if name in found} for found in (kept, present))
-        wrong = [f"{name} is missing" for name in kept if name not in present]
-        for name, file in present.items():
-            entry = kept.get(name)
-            if entry is None:
-                # some may be there already of a run that was killed while it converted its rows or measured
-                if self.manifest.get("ended") and name != "metrics.json":
-                    wrong.append(f"{name} does not belong to the run")
-            elif entry != _digest_file(file):
-                wrong.append(f"{name} is not what the run wrote")
-        if wrong:
-            more = f" and {len(wrong) - _TOLD} more" if len(wrong) > _TOLD else ""
-            raise DamagedError(f"the results in {self.path} are damaged: {'; '.join(wrong[:_TOLD])}{more}")
+            kept = {name: kept[name] for name in names if name in kept}
+            present = [name for name in present if name in names]
+        elif "metrics.json" not in kept:
+            # it may be there already of a run that was killed while it converted its rows or measured
+            present = [name for name in present if name != "metrics.json"]
+        more = "does not belong to the run" if self.manifest.get("ended") else ""
+        seals.refuse(self.path, seals.differences(self.path, kept, present, more=more))
 
     def update(self, **changes: object) -> None:
         """Set keys of the manifest and replace `manifest.json` in one step.
@@ -149,7 +147,7 @@ class RunFolder:
         if unknown:
             raise KeyError(f"the manifest has no key {', '.join(sorted(unknown))}; it has {', '.join(self.manifest)}")
         self.manifest.update(changes)
-        self.manifest["digest"] = _digest_of(self.manifest)
+        self.manifest[seals.DIGEST] = seals.digest_of(self.manifest)
         write_json(self.path / "manifest.json", self.manifest)
 
     def release_reserve(self) -> None:
@@ -170,7 +168,8 @@ class RunFolder:
         """Undo `hold`; may be called twice."""
         if self._lock is not None:
             (self.path / "frames" / ".lock").unlink(missing_ok=True)
-            os.close(self._lock)
+            with suppress(OSError):  # code of others has closed it
+                os.close(self._lock)
             self._lock = None
 
     @property
@@ -214,26 +213,13 @@ def latest(base: Path, scenario: str | None = None) -> RunFolder:
 
 def digests(folder: Path, *names: str) -> dict[str, dict[str, object]]:
     """Size and SHA-256 of the files `names` of a run's results, by default of all, by their path in the folder."""
-    return {name: _digest_file(folder / name) for name in names or _results(folder)}
+    return seals.digests(folder, names or _results(folder))
 
 
 def _results(folder: Path) -> list[str]:
     files = [*folder.glob("frames/*/*.parquet"), *folder.glob("*.parquet")]
     files += [folder / name for name in ("plan.json", "scenario.resolved.yaml", "metrics.json")]
     return sorted(str(file.relative_to(folder)) for file in files if file.is_file())
-
-
-def _digest_file(file: Path) -> dict[str, object]:
-    with file.open("rb") as opened:
-        digest = hashlib.file_digest(opened, "sha256").hexdigest()
-        return {"bytes": opened.tell(), "sha256": digest}
-
-
-def _digest_of(manifest: Mapping[str, Any]) -> str:
-    """SHA-256 of everything else in a manifest, as it reads back."""
-    rest = {key: value for key, value in manifest.items() if key != "digest"}
-    text = json.dumps(_strict(rest), sort_keys=True, separators=(",", ":"), default=_scalar)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def outside(path: Path) -> Path:
@@ -244,7 +230,7 @@ def outside(path: Path) -> Path:
 
 def write_json(path: Path, data: object, indent: int | None = 1) -> None:
     """Replace `path` by `data` as strict JSON in one step; infinities and NaN become null."""
-    text = _json_text(data, indent)
+    text = seals.json_text(data, indent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("w", encoding="utf-8") as file:
@@ -258,8 +244,11 @@ def write_json(path: Path, data: object, indent: int | None = 1) -> None:
     _sync_folder(path.parent)
 
 
-def _json_text(data: object, indent: int | None = 1) -> str:
-    return json.dumps(_strict(data), indent=indent, allow_nan=False, ensure_ascii=False, default=_scalar) + "\n"
+def refuse_links(base: Path, scenario: str) -> None:
+    """Raise `SetupError` for links among results in `base`, which an untrusted scenario's folder may bring."""
+    own = base / scenario
+    if distrusting() and any(path.is_symlink() for path in (base, own, *own.rglob("*"))):
+        raise SetupError(f"{base} holds links, by which results would be written elsewhere; give another --out")
 
 
 def _claim(parent: Path, name: str) -> Path:
@@ -295,6 +284,7 @@ def _first_manifest(plan: Plan, driver: str, compiling: float, started: datetime
         "ticks_done": 0,
         "pacing": plan.pacing,
         "driver": driver,
+        "untrusted": distrusting(),  # a run that is resumed stays so
         "interactive": False,  # whether events were injected, so that the plan alone does not repeat the run
         "started": started.isoformat(),
         "ended": None,
@@ -322,28 +312,6 @@ def _first_manifest(plan: Plan, driver: str, compiling: float, started: datetime
         "files": {},  # size and SHA-256 of every file of the results
         "digest": "",  # of this manifest
     }  # fmt: skip
-
-
-_PLAIN = (str, int, bool, type(None))  # written as they are
-
-
-def _strict(value: object) -> object:
-    if type(value) in _PLAIN:
-        return value
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, (list, tuple)):
-        return [_strict(item) for item in value]
-    if not isinstance(value, float) and isinstance(value, Mapping):
-        return {str(key): _strict(item) for key, item in value.items()}
-    return value
-
-
-def _scalar(value: object) -> object:
-    """numpy scalars and arrays as plain values, anything else as text."""
-    if hasattr(value, "tolist"):
-        return _strict(value.tolist())
-    return str(value)
 
 
 def _sync_folder(path: Path) -> None:

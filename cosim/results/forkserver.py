@@ -25,7 +25,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from cosim.contract.children import end_with
-from cosim.results.executor import Task, log_of
+from cosim.results.executor import RunTask, log_of
 from cosim.results.single import carry_out
 
 _LOOK = 0.2  # s between looks at the limits of the runs
@@ -35,7 +35,7 @@ _LOOK = 0.2  # s between looks at the limits of the runs
 class _Run:
     """A run that was forked and has not been reported."""
 
-    task: Task
+    task: RunTask
     answer: int  # file descriptor that the outcome comes from; -1 when it is closed
     begun: float
     written: bytearray = field(default_factory=bytearray)
@@ -113,12 +113,12 @@ class ForkServer:
             outcome = None
         self._report(run.task, outcome, code, now - run.begun, run.overdue)
 
-    def _report(self, task: Task, outcome: object, code: int, seconds: float, overdue: bool) -> None:
+    def _report(self, task: RunTask, outcome: object, code: int, seconds: float, overdue: bool) -> None:
         report = {"key": task.key, "outcome": outcome, "code": code, "seconds": seconds, "overdue": overdue}
         if not self._quiet:
             _write(self._reports, json.dumps(report).encode() + b"\n")
 
-    def _fork(self, task: Task) -> None:
+    def _fork(self, task: RunTask) -> None:
         if not self._warm:
             self._warm = warm(task)
         reading, writing = os.pipe()
@@ -152,12 +152,12 @@ class ForkServer:
             self._look()
 
 
-def task_from(data: dict[str, Any]) -> Task:
+def task_from(data: dict[str, Any]) -> RunTask:
     """The task that `dataclasses.asdict` made `data` of, also after a way through JSON."""
-    return Task(**{**data, "overrides": tuple(data["overrides"])})
+    return RunTask(**{**data, "overrides": tuple(data["overrides"])})
 
 
-def warm(task: Task) -> bool:
+def warm(task: RunTask) -> bool:
     """Import what runs like `task` need and load their compiled code; whether there was any to load.
 
     Whatever goes wrong here goes wrong again in the run, which then reports it.
@@ -213,7 +213,7 @@ def load_machine_code() -> int:
     return loaded
 
 
-def _run(task: Task, answer: int, server: int) -> NoReturn:
+def _run(task: RunTask, answer: int, server: int) -> NoReturn:
     """The life of a forked process."""
     code = 1
     try:
@@ -226,7 +226,7 @@ def _run(task: Task, answer: int, server: int) -> NoReturn:
         code = 0
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else 1
-    except BaseException:  # noqa: BLE001 - the end of a process: told in its log and by its exit code
+    except BaseException:  # noqa: BLE001 - the end of a process: reported in its log and by its exit code
         traceback.print_exc()
     finally:
         with suppress(OSError, ValueError):

@@ -13,24 +13,36 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from cosim.contract.errors import CosimError, SetupError, require
-from cosim.results.arrays import texts
-from cosim.results.convert import assemble, read_members, read_plan, read_stream, stream_files, survey
+from cosim.contract.seals import DamagedError
+from cosim.contract.signals import TASK
+from cosim.results.arrays import numbers, texts
+from cosim.results.convert import assemble, read_members, read_plan, read_stream, stream_files, survey, target
 from cosim.results.events import JOURNAL, events_table, nodes_table
-from cosim.results.folder import DamagedError, RunFolder, Status
+from cosim.results.figures import Figure, measured, warnings
+from cosim.results.folder import RunFolder, Status
 from cosim.results.folder import latest as newest
+from cosim.results.stream import Spec
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from cosim.contract.frame import Frame
+    from cosim.scenario.plan.plan import Plan
+
+
+# columns of tasks that figures of all tasks are made of, and with `workload` what they were worth
+_MEASURED = ("status", "created", "uploaded", "started", "computed", "ended", "value", "late")
 
 
 class QueryError(CosimError):
@@ -42,8 +54,9 @@ class QueryError(CosimError):
 class _Tables:
     """Named views in a DuckDB connection of their own."""
 
-    def __init__(self) -> None:
-        threads = os.environ.get("OMP_NUM_THREADS", "")  # the runs of a sweep share the cores; DuckDB does not read it
+    def __init__(self, threads: str = "") -> None:
+        # the runs of a sweep share the cores; DuckDB does not read it
+        threads = threads or os.environ.get("OMP_NUM_THREADS", "")
         self._connection = duckdb.connect(":memory:", config={"threads": int(threads)} if threads.isdecimal() else {})
         self._names: set[str] = set()
 
@@ -119,19 +132,26 @@ class Run(_Tables):
             found = measure(self)
         return found
 
+    @property
+    def warnings(self) -> list[str]:
+        """What has to be known of the figures, as that many tasks had not ended."""
+        return warnings(self.metrics["figures"])
+
     def _repr_html_(self) -> str:
         """What notebooks show: the run, how it ended, and its figures."""
         figures = [(key, entry) for key, entry in self.metrics["figures"].items() if entry["value"] is not None]
         rows = "".join(
             f"<tr title='{escape(str(e['meaning']), quote=True)}'><td>{escape(key)}</td>"
-            f"<td style='text-align:right'>{e['value']:.6g}</td>"
+            f"<td style='text-align:right'>{'≥ ' if e.get('at_least') else ''}{e['value']:.6g}</td>"
             f"<td>{escape('' if e['unit'] == '1' else str(e['unit']))}</td></tr>"
             for key, e in figures
         )
         head = (
             f"{self.manifest['scenario']}: {self.status}, {self.manifest['reached']:g} s, seed {self.manifest['seed']}"
         )
-        return f"<table><caption>{escape(head)}</caption><tr><th>figure</th><th>value</th><th></th></tr>{rows}</table>"
+        warned = "".join(f"<p><b>{escape(text)}</b></p>" for text in self.warnings)
+        heads = "<tr><th>figure</th><th>value</th><th></th></tr>"
+        return f"<table><caption>{escape(head)}</caption>{heads}{rows}</table>{warned}"
 
     @property
     def tasks(self) -> duckdb.DuckDBPyRelation:
@@ -147,6 +167,33 @@ class Run(_Tables):
 
     def _what(self) -> str:
         return str(self.path)
+
+
+class ComputedRun(Run):
+    """Runs of one adapter that wrote no folder, one after another, for the figures of `cosim.results.metrics.measure`.
+
+    Columns that tasks are grouped by are left out: rows of figures by workload and by host take half of the time.
+    """
+
+    def __init__(self) -> None:
+        _Tables.__init__(self, "1")  # as runs of a sweep: sums are added up in the order of the rows
+        self.path, self.status = Path(), "complete"
+
+    def take(self, plan: Plan, tasks: Frame, summary: Mapping[str, Any]) -> None:
+        """Hold this run instead of the one before."""
+        loads = plan.scene.workloads
+        kept = (*_MEASURED, "workload") if any(load.value for load in loads) else _MEASURED
+        spec = Spec.of(TASK, plan.adapters[0].name, kept, tuple(load.name for load in loads))
+        columns = [numbers(tasks[column.name].astype(spec.stored(column))) for column in spec.columns]
+        batch = pa.RecordBatch.from_arrays([numbers(tasks.slot), *columns], schema=spec.schema())
+        part = batch, np.array([tasks.time]), np.array([len(tasks)])
+        self._connection.register("rows", assemble(spec, [part], texts([node.id for node in plan.scene.nodes])))
+        self._connection.execute("CREATE OR REPLACE TABLE task AS SELECT * FROM rows")
+        self._names = {"task"}
+        self.plan = plan.as_dict()
+        adapters = [{"name": plan.adapters[0].name, "summary": summary}]
+        lag = {"max": 0.0, "mean": 0.0, "late_ticks": 0}
+        self.manifest = {"adapters": adapters, "signals": {}, "reached": plan.duration, "lag": lag}
 
 
 class Runs(_Tables):
@@ -178,11 +225,17 @@ class Runs(_Tables):
 
     def unit(self, figure: str) -> str:
         """The unit of a figure, "" when no run has it."""
-        for path in self.paths.values():
-            with suppress(OSError, ValueError, KeyError, TypeError):
-                written = json.loads((path / "metrics.json").read_text(encoding="utf-8"))
-                return str(written["figures"][figure]["unit"])
-        return ""
+        found = (self.entries(run).get(figure) for run in self.paths)
+        return next((str(entry["unit"]) for entry in found if entry is not None), "")
+
+    def entries(self, run: str) -> dict[str, Figure]:
+        """The figures of a run with unit, meaning and, where tasks were unfinished, bounds; {} of a run without."""
+        return measured(self.paths[run])
+
+    @property
+    def warnings(self) -> dict[str, list[str]]:
+        """What has to be known of the figures, by run; of those runs alone that have a warning."""
+        return {run: found for run in self.paths if (found := warnings(self.entries(run)))}
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -225,14 +278,12 @@ def load_all(runs: str | Path | Iterable[str | Path]) -> Runs:
 
 
 def parameters_of(sweep: Path) -> dict[Path, Mapping[str, Any]]:
-    """What a sweep has set for each of its runs, by their folders; {} for what is no sweep."""
-    found: dict[Path, Mapping[str, Any]] = {}
-    with suppress(OSError):
-        for line in (sweep / "results.jsonl").read_text(encoding="utf-8", errors="replace").splitlines():
-            with suppress(ValueError, TypeError, KeyError, RecursionError):  # cut off by a crash
-                entry = json.loads(line)
-                found[(sweep / entry["run"]).resolve()] = dict(entry["parameters"])
-    return found
+    """What a sweep has set for each of its runs, by their folders; {} for what is no sweep. Raises `DamagedError`."""
+    if not any((sweep / name).is_file() for name in ("sweep.json", "results.jsonl")):
+        return {}
+    from cosim.results.sweep import SweepFolder  # which compiles plans
+
+    return {(sweep / one.run).resolve(): one.parameters for one in SweepFolder(sweep).results() if one.run}
 
 
 def _figures(
@@ -243,9 +294,7 @@ def _figures(
         manifest = folder.manifest
         row = {"run": name, "scenario": manifest["scenario"], "status": folder.status, "seed": manifest["seed"]}
         row |= {key: value for key, value in parameters.get(path.resolve(), {}).items() if key != "run.seed"}
-        with suppress(OSError, ValueError, KeyError, TypeError):  # a run that was killed has no figures yet
-            figures = json.loads((path / "metrics.json").read_text(encoding="utf-8"))["figures"]
-            row |= {key: entry["value"] for key, entry in figures.items()}
+        row |= {key: entry["value"] for key, entry in measured(path).items()}  # a run that was killed has none yet
         rows.append(row)
     columns: dict[str, list[Any]] = {key: [] for row in rows for key in row}
     for key, values in columns.items():
@@ -270,39 +319,50 @@ def _undamaged(folder: RunFolder) -> Iterator[None]:
 
 def _selects(folder: RunFolder, connection: Any, prefix: str) -> dict[str, str]:  # noqa: ANN401 - duckdb has no types
     """Table name -> SELECT over its Parquet files, or over what its stream files hold."""
+    tables, held = _unconverted(folder)  # before the Parquet files are listed, which may be made from them meanwhile
     files: dict[str, list[Path]] = {}
-    for path in sorted((folder.path / "frames").glob("*/*.parquet")):
+    for path in sorted(set((folder.path / "frames").glob("*/*.parquet")) - held):
         files.setdefault(path.parent.name, []).append(path)
     for name, file in (("task", "tasks.parquet"), ("nodes", "nodes.parquet"), ("events", "events.parquet")):
-        if (folder.path / file).exists():
-            files[name] = [folder.path / file]
+        if (path := folder.path / file).exists() and path not in held:
+            files[name] = [path]
     selects = {name: _read(paths) for name, paths in files.items()}
-    for name, table in _unconverted(folder).items():
-        if name not in selects:
-            connection.register(prefix + name + "_rows", table)
-            selects[name] = f"SELECT * FROM {_quoted(prefix + name + '_rows')}"
+    for name, table in tables.items():
+        if name in selects and name in ("nodes", "events"):
+            continue
+        connection.register(prefix + name + "_rows", table)
+        rows = f"SELECT * FROM {_quoted(prefix + name + '_rows')}"
+        selects[name] = f"{selects[name]} UNION ALL BY NAME {rows}" if name in selects else rows
     return selects
 
 
-def _unconverted(folder: RunFolder) -> dict[str, pa.Table]:
-    """The tables of a run that was not closed, in memory."""
+def _unconverted(folder: RunFolder) -> tuple[dict[str, pa.Table], set[Path]]:
+    """The tables of a run that was not closed, in memory, and the files that closing it makes of the same rows."""
     streams = stream_files(folder.path)
     if not streams and not (folder.path / JOURNAL).exists():
-        return {}
-    plan = read_plan(folder.path)
-    members = read_members(folder.path, plan)
-    ids = texts([member.id for member in members])
+        return {}, set()
     parts: dict[str, list[pa.Table]] = {}
-    for path in streams:
-        stream = read_stream(path)
-        if stream is not None:
-            table = assemble(stream[0], list(stream[1]), ids)
-            parts.setdefault(stream[0].signal, []).append(table)
-    tables = {name: pa.concat_tables(found).unify_dictionaries() for name, found in parts.items()}
-    found = survey(folder.path)
-    tables["nodes"] = nodes_table(plan, members, found.last_seen, found.reached)
-    tables["events"] = events_table(folder.path)
-    return tables
+    held: set[Path] = set()
+    try:
+        plan = read_plan(folder.path)
+        members = read_members(folder.path, plan)
+        ids = texts([member.id for member in members])
+        for path in streams:
+            stream = read_stream(path)
+            if stream is not None:
+                table = assemble(stream[0], list(stream[1]), ids)
+                parts.setdefault(stream[0].signal, []).append(table)
+                held.add(target(folder.path, stream[0]))
+        tables = {name: pa.concat_tables(found).unify_dictionaries() for name, found in parts.items()}
+        found = survey(folder.path)
+        tables["nodes"] = nodes_table(plan, members, found.last_seen, found.reached)
+        tables["events"] = events_table(folder.path)
+    except FileNotFoundError:
+        if stream_files(folder.path) == streams:
+            raise
+    if stream_files(folder.path) != streams:  # the run was closed meanwhile, or has gone on
+        return _unconverted(folder)
+    return tables, held
 
 
 def _read(paths: list[Path]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +73,7 @@ def publisher(
     state: Callable[[], Mapping[str, Any]] = dict,
     started: Callable[[], Mapping[str, Any]] | None = None,
     *,
-    steered: bool = False,
+    token: str = "",
 ) -> Iterator[Publishing]:
     """Publish a run and report its address, unless `address` names it exactly and other machines can reach it.
 
@@ -80,27 +81,31 @@ def publisher(
     """
     from cosim.talk.publish import Publisher
 
-    with Publisher(address, scene) as found:
+    with Publisher(address, scene, token or environment.text("COSIM_TOKEN")) as found:
         here = found.address.startswith("tcp://127.")
         if here or found.address != address:  # in a container, 0.0.0.0 and its port are of no use
             say(f"publishing frames at {found.address}")
         if here:  # elsewhere it may have another name
-            say(f"to watch: cosim view {found.address}{', to steer with --token and the token' if steered else ''}")
+            say(f"to watch: cosim view {found.address}{', to steer with --token and the token' if token else ''}")
         yield Publishing(found, state, started)
 
 
 @contextmanager
-def controlled(say: Callable[[str], None], steering: Steering, address: str = LOOPBACK) -> Iterator[str]:
-    """Take commands at `address`; report the address and the token, which is shown only this once."""
-    from cosim.bus.steering import VERBS
+def controlled(
+    say: Callable[[str], None], steering: Steering, address: str = LOOPBACK, folder: Path | None = None
+) -> Iterator[tuple[str, str]]:
+    """Take commands at `address`; report the address and the token, which is shown only this once; both of them.
+
+    While the run lasts, `folder` has both in a file that only this user can read, but no token of COSIM_TOKEN.
+    """
     from cosim.talk.control import ControlSocket, new_token
 
     given = environment.text("COSIM_TOKEN")
     token = given or new_token()
-    with ControlSocket(steering.act, token, address, verbs=VERBS) as found:
+    with ControlSocket(steering.act, token, address, verbs=steering.verbs, folder=folder, fresh=not given) as found:
         known = "the token of COSIM_TOKEN" if given else f"the token {token}"
         say(f"taking commands at {found.address} with {known}")
-        yield found.address
+        yield found.address, token
 
 
 def state_of(steering: Steering, events: EventLog, control: str) -> Callable[[], dict[str, Any]]:

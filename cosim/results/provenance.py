@@ -6,8 +6,11 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 _PACKAGES = (
@@ -29,12 +32,27 @@ def versions() -> dict[str, str]:
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:
-    """`{"commit", "dirty"}` of the repository around `folder`; None without one, without git or in time."""
-    commit = _git(folder, "rev-parse", "HEAD")
-    if commit is None:
+    """`{"commit", "dirty"}` of the repository around `folder`; None without one, without git or in time.
+
+    A repository can name programs in its configuration and attributes (`core.fsmonitor`, `filter.NAME.clean`, promisor
+    remotes), which would run here. So the changes are asked of a repository without a configuration, which borrows
+    objects and index of this one.
+    """
+    asked = ("--show-toplevel", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir", "HEAD")
+    found = (_git(folder, {}, "rev-parse", *asked) or "").splitlines()
+    if len(found) != 4:
         return None
-    changes = _git(folder, "status", "--porcelain", "--", ".")
-    return {"commit": commit.strip(), "dirty": None if changes is None else bool(changes.strip())}
+    top, own, common, commit = found
+    with TemporaryDirectory(prefix="cosim-") as made:
+        for name in ("refs", "info", "objects"):
+            (Path(made) / name).mkdir()
+        Path(made, "HEAD").write_text(commit + "\n", encoding="utf-8")
+        with suppress(OSError):
+            Path(made, "info/exclude").write_bytes(Path(common, "info/exclude").read_bytes())
+        where = {"GIT_DIR": made, "GIT_WORK_TREE": top, "GIT_INDEX_FILE": f"{own}/index"}
+        where["GIT_OBJECT_DIRECTORY"] = f"{common}/objects"
+        changes = _git(folder, where, "status", "--porcelain", "--ignore-submodules=dirty", "--", ".")
+    return {"commit": commit, "dirty": None if changes is None else bool(changes.strip())}
 
 
 def host_facts() -> dict[str, Any]:
@@ -48,12 +66,13 @@ def host_facts() -> dict[str, Any]:
     }
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+def _git(folder: Path, where: Mapping[str, str], *arguments: str) -> str | None:
+    quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
-            capture_output=True, text=True, timeout=_GIT_LIMIT, check=True, env=environment, stdin=subprocess.DEVNULL,
+            ["git", "-C", str(folder), "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments],
+            capture_output=True, text=True, timeout=_GIT_LIMIT, check=True, stdin=subprocess.DEVNULL,
+            env={**os.environ, **quiet, **where},
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return None

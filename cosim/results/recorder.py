@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.contract.errors import AdapterError, RunError
+from cosim.contract.errors import AdapterError, CosimError, RunError
 from cosim.contract.frame import Array, Frame
 from cosim.contract.signals import Signal
 from cosim.results.convert import MEMBERS, convert_run, disk_error, signals_entry
 from cosim.results.events import JOURNAL, EventLog
 from cosim.results.folder import RunFolder, Status, digests
 from cosim.results.identity import Identities
-from cosim.results.stream import DIRECT_BYTES, SUFFIX, Spec, Stream, Writer, open_file
+from cosim.results.stream import DIRECT_BYTES, SUFFIX, SignalStream, Spec, StreamWriter, open_file
 from cosim.results.summary import Summary
 from cosim.scenario.plan.plan import Plan, Recording
 
@@ -66,9 +66,9 @@ class Recorder:
                     spec = Spec.of(signals[name], adapter.name, recording.columns, workloads)
                     path = folder.path / "frames" / name / f"{adapter.name}{SUFFIX}"
                     path.parent.mkdir(exist_ok=True)
-                    selection.streams = [Stream(spec, path)]
+                    selection.streams = [SignalStream(spec, path)]
                 self._streams[name, adapter.name] = selection
-        self._writer = Writer(folder.path / "frames" / MEMBERS, opener)
+        self._writer = StreamWriter(folder.path / "frames" / MEMBERS, opener)
         self.path = folder.path
         self.events = EventLog(folder.path, plan)
         self._closed = False
@@ -153,7 +153,7 @@ class Recorder:
             "wall_seconds": wall,
             "cpu_seconds": cpu,
             "signals": signals_entry(
-                [(stream.spec, stream.rows) for stream in streams], self._origins, _told(facts or {})
+                [(stream.spec, stream.rows) for stream in streams], self._origins, _described(facts or {})
             ),
         }
         self._folder.release_reserve()
@@ -222,7 +222,7 @@ class Recorder:
             if chunk.rows == chunk.capacity:
                 self._hand_over(stream)
 
-    def _lend(self, stream: Stream, frame: Frame) -> None:
+    def _lend(self, stream: SignalStream, frame: Frame) -> None:
         """Have a large frame written from its own columns."""
         self._hand_over(stream)  # earlier rows first
         chunk, rows = stream.borrowing_chunk(self._fail), len(frame)
@@ -266,7 +266,7 @@ class Recorder:
             self._writer.put(strangers)
         return bool(strangers)
 
-    def _hand_over(self, stream: Stream) -> None:
+    def _hand_over(self, stream: SignalStream) -> None:
         chunk, stream.chunk = stream.chunk, None
         if chunk is not None:
             self._writer.put((stream, chunk))
@@ -291,7 +291,7 @@ class _Selection:
     """Which rows of a signal are kept: decimation in time and choice of nodes; and where they go."""
 
     def __init__(self, signal: Signal, recording: Recording, plan: Plan) -> None:
-        self.streams: list[Stream] = []
+        self.streams: list[SignalStream] = []
         self.summary: Summary | None = None  # then the streams are its two
         every = round(recording.every / plan.step) if signal.rows == "node" else 0
         self._every = max(1, every)  # ticks
@@ -303,7 +303,7 @@ class _Selection:
                 self._mask[first : first + count] = True
 
     @property
-    def stream(self) -> Stream:
+    def stream(self) -> SignalStream:
         """The first one: where rows go."""
         return self.streams[0]
 
@@ -324,21 +324,26 @@ class _Selection:
         return None if self._mask is None else np.flatnonzero(self._mask[frame.slot])
 
 
+def unexpected(error: BaseException) -> bool:
+    """Whether where it came from in the code matters: not of an end that the scenario or the operator wanted."""
+    return isinstance(error, AdapterError) or not isinstance(error, CosimError) or error.__cause__ is not None
+
+
 def describe(error: BaseException) -> dict[str, object]:
     """`error` as the manifest holds it."""
-    trace = (error.remote_traceback if isinstance(error, AdapterError) else "") or "".join(
-        traceback.format_exception(error)
-    )
+    trace = error.remote_traceback if isinstance(error, AdapterError) else ""
+    if not trace and unexpected(error):
+        trace = "".join(traceback.format_exception(error))
     return {
         "type": type(error).__name__,
         "message": str(error),
-        "adapter": error.adapter if isinstance(error, AdapterError) else None,
-        "phase": error.phase if isinstance(error, AdapterError) else None,
+        "adapter": getattr(error, "adapter", "") or None,
+        "phase": getattr(error, "phase", "") or None,
         "traceback": trace.encode(errors="backslashreplace").decode(),  # foreign words may be no text
     }
 
 
-def _told(facts: Mapping[str, Any]) -> dict[tuple[str, str], Sequence[str]]:
+def _described(facts: Mapping[str, Any]) -> dict[tuple[str, str], Sequence[str]]:
     """The origins of rows, by adapter and signal, from `origins` in the summaries of the adapters."""
     return {
         (str(row["name"]), signal): found

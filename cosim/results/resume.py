@@ -8,23 +8,23 @@ compared with the new ones; they are removed when all agree.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cosim.contract.errors import RunError, SetupError
+from cosim.contract.trust import distrust
 from cosim.results.arrays import texts
 from cosim.results.convert import groups, read_members, read_plan, read_stream, stream_files, survey, target
-from cosim.results.folder import ORIGIN, RunFolder
+from cosim.results.folder import RunFolder
 from cosim.results.recorder import describe
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
@@ -65,6 +65,8 @@ def interrupted(path: Path) -> Interrupted:
     wrote = sorted({spec.adapter for spec, rows in found.specs if rows} & real)
     if wrote:
         raise SetupError(f"{folder.path} cannot be repeated: {', '.join(wrote)} did not only simulate")
+    if manifest.get("untrusted"):
+        distrust()
     plan = _plan_again(folder)
     if plan.hash != manifest["plan_hash"]:
         raise SetupError(
@@ -74,11 +76,8 @@ def interrupted(path: Path) -> Interrupted:
 
 
 def _plan_again(folder: RunFolder) -> Plan:
-    try:
-        root = Path(json.loads((folder.path / ORIGIN).read_text(encoding="utf-8"))["root"])
-        text = (folder.path / "scenario.resolved.yaml").read_text(encoding="utf-8")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SetupError(f"{folder.path} does not say where its scenario lies: {error}") from error
+    root = Path(folder.origin["root"])
+    text = (folder.path / "scenario.resolved.yaml").read_text(encoding="utf-8")  # verified
     with scenario_in(root, text) as file:
         return compile_plan(load(file), force=True)
 
@@ -116,7 +115,7 @@ def set_aside(folder: RunFolder) -> None:
         "scenario.resolved.yaml",
         "metrics.json",
         "events.jsonl",
-        *_tables(folder.path),
+        *[file.name for file in folder.path.glob("*.parquet")],
     ):
         path = folder.path / name
         if not path.exists():
@@ -129,10 +128,6 @@ def set_aside(folder: RunFolder) -> None:
             path.unlink()
     shutil.rmtree(folder.path / "logs", ignore_errors=True)
     (folder.path / ".reserve").unlink(missing_ok=True)
-
-
-def _tables(path: Path) -> list[str]:
-    return [file.name for file in path.glob("*.parquet")]
 
 
 def settle(folder: RunFolder) -> None:
@@ -154,7 +149,7 @@ def settle(folder: RunFolder) -> None:
 def _differences(before: Path, now: Path) -> Iterator[str]:
     streams = stream_files(before)
     if streams:
-        ids = texts([member.id for member in read_members(before, _plan_of(before))])
+        ids = texts([member.id for member in read_members(before, read_plan(before))])
         writers: dict[Path, int] = {}
         specs = [(path, found[0]) for path in streams if (found := read_stream(path)) is not None]
         for _, spec in specs:
@@ -166,10 +161,6 @@ def _differences(before: Path, now: Path) -> Iterator[str]:
                 yield from _compare(goal, groups([path], ids), now)
     for file in sorted(before.glob("frames/*/*.parquet")):
         yield from _compare(now / file.relative_to(before), _parts_of(file), now)
-
-
-def _plan_of(before: Path) -> Mapping[str, Any]:
-    return read_plan(before)
 
 
 def _parts_of(file: Path) -> Iterator[pa.Table]:

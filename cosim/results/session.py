@@ -21,21 +21,23 @@ import duckdb
 
 from cosim.bus import loop_driver
 from cosim.bus.describe import describe
+from cosim.bus.guard import CallGuard
 from cosim.bus.pacer import Pacer
 from cosim.bus.runtime import Observer, Runtime
 from cosim.bus.steering import Steering
 from cosim.contract.adapter import Adapter, services_in
-from cosim.contract.errors import AdapterError, CosimError, RunError, ScenarioError, SetupError, foreign, told
+from cosim.contract.errors import CosimError, RunError, ScenarioError, SetupError, blamed
 from cosim.contract.frame import Frame
-from cosim.contract.registry import adapter_kind
+from cosim.contract.registry import adapter_kind, is_foreign
 from cosim.results.compiled import compile_first
 from cosim.results.ending import Interrupts, report_first, stop_on_signals
+from cosim.results.figures import warnings
 from cosim.results.folder import RunFolder, Status, outside
 from cosim.results.layers import streets
 from cosim.results.metrics import write_metrics
 from cosim.results.observed import LOOPBACK, controlled, state_of
 from cosim.results.observed import publisher as _publisher
-from cosim.results.recorder import Recorder
+from cosim.results.recorder import Recorder, unexpected
 from cosim.results.resume import Interrupted, set_aside, settle
 from cosim.scenario.plan.catalogue import signals_of
 from cosim.scenario.plan.compile import plan_of
@@ -73,6 +75,11 @@ class Outcome:
         return f"{self.reached:g} s simulated in {running:.1f} s ({shown} x real time)" + (
             f" after {' and '.join(before)}" if before else ""
         )
+
+    @property
+    def warnings(self) -> list[str]:
+        """What has to be known of the figures, as that many tasks had not ended."""
+        return warnings({key: {"value": value} for key, value in self.figures.items()})
 
     @property
     def lateness(self) -> str:
@@ -168,11 +175,14 @@ def run_plan(
             pacer.free_until = again.reached
         steering = Steering(runtime, pacer, recorder.event)
         runtime.on_event = recorder.events.note
-        where = stack.enter_context(controlled(say, steering, _address(control))) if control else ""
+        where, token = "", ""
+        if control:
+            where, token = stack.enter_context(controlled(say, steering, _address(control), folder.path / "logs"))
         publishing = None
         if publish or control:
             state = state_of(steering, recorder.events, where)
-            scene = describe(plan, signals)
+            events = {do: one for do, one in steering.commands.items() if "event" in one} if control else {}
+            scene = {**describe(plan, signals), "takes": events}
             publishing = stack.enter_context(
                 _publisher(
                     say,
@@ -180,7 +190,7 @@ def run_plan(
                     scene,
                     state,
                     lambda: {**scene, "lines": streets(folder.path)},
-                    steered=bool(control),
+                    token=token,
                 )
             )
             pacer.idle = publishing.idle
@@ -289,9 +299,9 @@ def _built(adapter: AdapterPlan, timeout: float) -> Adapter:
     try:
         return _build(adapter, timeout)
     except BaseException as error:
-        if not foreign(error):
+        if (found := blamed(error, adapter.name, "build")) is error:
             raise
-        raise AdapterError(told(error), adapter=adapter.name, phase="build") from error
+        raise found from error
 
 
 def _build(adapter: AdapterPlan, timeout: float) -> Adapter:
@@ -302,7 +312,8 @@ def _build(adapter: AdapterPlan, timeout: float) -> Adapter:
             adapter.name, adapter.use, adapter.config, timeout=timeout, connect=adapter.connect, key=adapter.key
         )
     kind = adapter_kind(adapter.use)
-    return kind.build(kind.load_config().model_validate(adapter.config))
+    config = kind.load_config().model_validate(adapter.config)
+    return CallGuard()(kind.build, config) if is_foreign(adapter.use) else kind.build(config)
 
 
 def _drive(runtime: Runtime, pacer: Pacer, driver: Driver, interrupts: Interrupts) -> tuple[CosimError | None, float]:
@@ -328,8 +339,10 @@ def _drive(runtime: Runtime, pacer: Pacer, driver: Driver, interrupts: Interrupt
             error = RunError(f"stopped at {max(0.0, runtime.reached):g} s: {runtime.stopping}")
     except CosimError as failure:
         error = failure
-    except KeyboardInterrupt:
-        error = RunError(f"stopped at {max(0.0, runtime.reached):g} s: interrupted twice, without waiting for the tick")
+    except KeyboardInterrupt as stopped:
+        error = RunError(
+            f"stopped at {max(0.0, runtime.reached):g} s: interrupted twice, without waiting for the tick{stopped}"
+        )
     except Exception as failure:  # noqa: BLE001 - the run's boundary: the results are kept, the log has the traceback
         error = RunError(f"the run could not go on: {type(failure).__name__}: {failure}")
         error.__cause__ = failure
@@ -337,9 +350,9 @@ def _drive(runtime: Runtime, pacer: Pacer, driver: Driver, interrupts: Interrupt
         interrupts.may_raise = False
         faults = runtime.close()
         if faults and error is None:
-            error = RunError("; ".join(faults))
+            error = faults[0]
     if error is not None:
-        log.error("%s", error, exc_info=error)
+        log.error("%s", error, exc_info=error if unexpected(error) else None)
     return error, starting
 
 

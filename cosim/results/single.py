@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosim.contract.errors import CosimError
-from cosim.results.executor import Task
+from cosim.results.executor import RunTask
 
 if TYPE_CHECKING:
     from cosim.scenario.plan.plan import Plan
 
 
-def carry_out(task: Task) -> dict[str, Any]:
+def carry_out(task: RunTask) -> dict[str, Any]:
     """Make the run of `task` in this process; its status, folder (relative to the base), error and figures."""
     from cosim.results.session import run_plan
     from cosim.scenario.load import load
@@ -37,7 +37,7 @@ def carry_out(task: Task) -> dict[str, Any]:
     }
 
 
-def _in_containers(plan: Plan, task: Task) -> dict[str, Any]:
+def _in_containers(plan: Plan, task: RunTask) -> dict[str, Any]:
     """The run of a task inside containers, for which the images are there already."""
     from cosim.testbed.launch.contained import ended_by_signals, outcome
     from cosim.testbed.launch.deployment import Deployment

@@ -7,18 +7,21 @@ The runs lie in a folder of their own, `<base>/<scenario>/size-<hash>/`, which i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
+from cosim.contract import seals
 from cosim.contract.errors import Problem, RunError, ScenarioError, SetupError
 from cosim.contract.units import parse
 from cosim.results.executor import Executor, LocalExecutor
+from cosim.results.figures import Figure, measured
 from cosim.results.folder import write_json
+from cosim.results.replications import estimate, group_warnings
 from cosim.results.smallest import Goal, Sample, Smallest, goals_in
-from cosim.results.student import interval
 from cosim.results.sweep import SweepFolder, run_sweep
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
@@ -45,7 +48,8 @@ class Sizing:
     answer: Any  # None: no value is shown to meet the goals
     low: Any  # the right answer lies between these with the confidence; None without an answer
     high: Any
-    tried: list[dict[str, Any]]  # value, runs, verdict, figures: mean, low, high; cost: mean, low, high
+    # value, runs, verdict, figures: mean, low, high (None: unfinished tasks limit it by nothing); cost; warnings
+    tried: list[dict[str, Any]]
     contrary: list[dict[str, Any]]  # lower and upper value, figure, difference with its interval
     cost: str  # figure that measures the cost of the answer; "" when the runs have none
     next_cost: dict[str, Any]  # of the answer against the value tried below it: mean, low, high in pairs; {} if none
@@ -110,6 +114,7 @@ def size(
     folder = _folder(base, loaded.scenario.name, plans, path, choices, until, confidence)
     keeper = executor or LocalExecutor(1)
     known: dict[str, str] = {}
+    warned: dict[int, list[dict[str, Figure]]] = {}  # figures of the runs, by value
     seconds = 0.0
 
     def make(index: int, first: int, count: int) -> list[Sample]:
@@ -129,14 +134,19 @@ def size(
                 raise RunError(f"a run of {Variant(result.parameters).label} did not complete: {result.error}")
         seconds += sum(result.wall_seconds for result in found)
         if not known:
-            known.update(_units(folder.path / found[0].run))
+            known.update({key: str(one["unit"]) for key, one in measured(folder.path / found[0].run).items()})
+            if not known:
+                raise RunError(f"{folder.path / found[0].run} has no figures")
             for one in goals:
                 if one.figure not in known:
                     raise SetupError(f"the runs have no figure '{one.figure}'; there are {', '.join(known)}")
                 one.limit(known[one.figure])
         if progress:
             progress(f"{path}={choices[index]}: {first + count - 1} runs")
-        return [dict(result.figures) for result in found]
+        entries = [measured(folder.path / result.run) for result in found]
+        warned.setdefault(index, []).extend(entries)
+        open_ended = [{f"{key}.high": inf for key, one in run.items() if one.get("at_least")} for run in entries]
+        return [{**result.figures, **more} for result, more in zip(found, open_ended, strict=True)]
 
     search = Smallest(
         len(choices), goals, make, lambda name: known[name], confidence=confidence, least=least, most=most,
@@ -144,16 +154,20 @@ def size(
     )  # fmt: skip
     with keeper.kept() if isinstance(keeper, LocalExecutor) else nullcontext():
         answer = search.run()
+    warnings = {index: group_warnings(runs) for index, runs in warned.items()}
     sizing = _answer(
-        search, answer, folder.path, loaded.scenario.name, path, choices, goals, known, per_second, seconds
-    )
-    write_json(folder.path / "size.json", sizing.as_dict())
+        search, answer, warnings, folder=folder.path, name=loaded.scenario.name, path=path, choices=choices,
+        goals=goals, units=known, price=per_second, seconds=seconds,
+    )  # fmt: skip
+    write_json(folder.path / "size.json", seals.sealed(sizing.as_dict()))
     return sizing
 
 
 def _answer(
     search: Smallest,
     answer: int | None,
+    warnings: Mapping[int, list[str]],
+    *,
     folder: Path,
     name: str,
     path: str,
@@ -166,9 +180,13 @@ def _answer(
     rows = search.as_dict(choices)
     cost = next((key for key in _COSTS if _spent(search, key)), "")
     for index, row in zip(sorted(search.tried), rows, strict=True):
-        spent = [v for sample in search.tried[index].samples if (v := sample.get(cost)) is not None] if cost else []
-        mean, half = interval(spent)
-        row["cost"] = {"mean": mean, "low": mean - half, "high": mean + half} if spent else None
+        spent = (
+            estimate({"value": one.get(cost), "unit": units[cost]} for one in search.tried[index].samples)
+            if cost
+            else None
+        )
+        row["cost"] = {"mean": spent.mean, "low": spent.low, "high": spent.high} if spent else None
+        row["warnings"] = warnings.get(index, [])
     step: dict[str, Any] = {}
     below = max((i for i in search.tried if answer is not None and i < answer), default=None)
     if cost and answer is not None and below is not None:
@@ -248,11 +266,11 @@ def _plans(scenario: Path, overrides: Sequence[str], path: str, choices: Sequenc
         try:
             found.append(compile_plan(load(scenario, (*overrides, *variant.overrides))).hash)
         except ScenarioError as error:
-            told = [
+            reported = [
                 Problem(f"with {variant.label}: {p.message}", p.path, p.file, p.line, p.column, p.hint)
                 for p in error.problems
             ]
-            raise ScenarioError(told) from None
+            raise ScenarioError(reported) from None
     if found[0] == found[-1]:
         raise SetupError(f"{path} = {choices[0]} and {path} = {choices[-1]} make the same run: nothing is varied")
     return found
@@ -269,11 +287,3 @@ def _folder(
 ) -> SweepFolder:
     asked = json.dumps([sorted(plans), path, choices, list(until), confidence], default=str)
     return SweepFolder.create(base, name, [asked], "size")
-
-
-def _units(run: Path) -> dict[str, str]:
-    try:
-        figures = json.loads((run / "metrics.json").read_text(encoding="utf-8"))["figures"]
-    except (OSError, ValueError, KeyError) as error:
-        raise RunError(f"{run} has no figures: {error}") from error
-    return {key: str(entry["unit"]) for key, entry in figures.items()}

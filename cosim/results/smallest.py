@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import ceil, isfinite, log2, nan, sqrt
+from math import ceil, inf, isfinite, log2, nan, sqrt
 from typing import Any, Literal
 
 from cosim.contract.condition import Condition, ConditionError, Named
@@ -27,7 +27,7 @@ from cosim.results.compare import paired
 from cosim.results.student import quantile, variance
 
 Verdict = Literal["meets", "misses", "undecided"]
-Sample = Mapping[str, float | None]  # figures of a run
+Sample = Mapping[str, float | None]  # figures of a run; FIGURE.high is inf where its value is a lower bound
 Make = Callable[[int, int, int], Sequence[Sample]]  # value, first seed, number of runs -> their figures
 
 
@@ -73,7 +73,7 @@ def _figure(parts: tuple[str, ...]) -> Named:
 
 
 @dataclass
-class Tried:
+class SizeTrial:
     """A value that was tried: its runs by seed 1, 2, ..., and the verdict from them."""
 
     index: int
@@ -126,7 +126,7 @@ class Smallest:
             self.looks.append(min(2 * self.looks[-1], most))
         self.values_at_risk = min(count, ceil(log2(count)) + 1) if monotone and count > 1 else count
         self.risk = (1.0 - confidence) / (self.values_at_risk * len(self.looks) * len(self.goals))
-        self.tried: dict[int, Tried] = {}
+        self.tried: dict[int, SizeTrial] = {}
 
     def run(self) -> int | None:
         """The smallest value that is shown to meet all goals; None when none is."""
@@ -156,7 +156,8 @@ class Smallest:
         values = self.tried[index].values(figure)
         mean = sum(values) / len(values)
         half = quantile(1.0 - self.risk, len(values) - 1) * sqrt(variance(values) / len(values))
-        return mean, mean - half, mean + half
+        open_ended = any(sample.get(f"{figure}.high") == inf for sample in self.tried[index].samples)
+        return mean, mean - half, inf if open_ended else mean + half
 
     def contrary(self) -> list[Contrary]:
         """Adjacent tried values that contradict 'larger is never worse', compared in pairs of equal seeds."""
@@ -181,7 +182,7 @@ class Smallest:
         known = self.tried.get(index)
         if known is not None:
             return known.verdict
-        one = self.tried[index] = Tried(index)
+        one = self.tried[index] = SizeTrial(index)
         for runs in self.looks:
             done = len(one.samples)
             one.samples += self._make(index, done + 1, runs - done)
@@ -206,9 +207,9 @@ class Smallest:
         rows = []
         for index in sorted(self.tried):
             one = self.tried[index]
-            figures = {
-                goal.figure: dict(zip(("mean", "low", "high"), self.bounds(index, goal.figure), strict=True))
-                for goal in self.goals
-            }
+            figures = {}
+            for goal in self.goals:
+                mean, low, high = self.bounds(index, goal.figure)
+                figures[goal.figure] = {"mean": mean, "low": low, "high": high if isfinite(high) else None}
             rows.append({"value": values[index], "runs": len(one.samples), "verdict": one.verdict, "figures": figures})
         return rows

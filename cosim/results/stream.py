@@ -131,7 +131,7 @@ def unpack_runs(metadata: Mapping[bytes, bytes]) -> tuple[NDArray[np.float64], N
     return np.frombuffer(data[:half], "<f8"), np.frombuffer(data[half:], "<i8")
 
 
-class Stream:
+class SignalStream:
     """One signal of one adapter: its chunks and its file."""
 
     def __init__(self, spec: Spec, path: Path) -> None:
@@ -211,7 +211,7 @@ def open_file(path: Path) -> Any:  # noqa: ANN401 - pyarrow has no types
     return pa.OSFile(str(path), "wb")
 
 
-class Writer:
+class StreamWriter:
     """The thread that writes chunks and new members in the order in which they were handed over.
 
     After a failure it writes nothing more, but keeps accepting items (so that no producer waits for
@@ -223,14 +223,14 @@ class Writer:
         self._opener = opener
         self._path = members
         self._members: BinaryIO | None = None
-        self._queue: queue.SimpleQueue[tuple[Stream, Chunk] | list[SlotHolder] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[SignalStream, Chunk] | list[SlotHolder] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
 
-    def put(self, item: tuple[Stream, Chunk] | list[SlotHolder]) -> None:
+    def put(self, item: tuple[SignalStream, Chunk] | list[SlotHolder]) -> None:
         self._queue.put(item)
 
-    def stop(self, streams: list[Stream]) -> None:
+    def stop(self, streams: list[SignalStream]) -> None:
         """Write what is left, end the files and the thread."""
         self._queue.put(None)
         self._thread.join()

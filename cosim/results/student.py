@@ -1,4 +1,4 @@
-"""Student's t distribution: its quantiles, without scipy.
+"""Student's t distribution and Holm's correction, without scipy.
 
 Abramowitz & Stegun, Handbook of Mathematical Functions: the distribution function is
 1 - I_x(v/2, 1/2) / 2 with x = v / (v + t^2) (26.7.1), I the regularised incomplete beta function by
@@ -7,6 +7,7 @@ its continued fraction (26.5.8), evaluated by Lentz's method.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import exp, isfinite, lgamma, log, sqrt
 
 _TINY = 1e-300
@@ -63,6 +64,15 @@ def interval(values: list[float], level: float = 0.95) -> tuple[float, float]:
     if n < 2:
         return mean, float("nan")
     return mean, quantile(0.5 + level / 2, n - 1) * sqrt(variance(values) / n)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values corrected for their number (S. Holm, Scand. J. Statistics 6, 1979), in the order given."""
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = largest
+    return corrected
 
 
 def variance(values: list[float]) -> float:

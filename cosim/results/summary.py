@@ -24,7 +24,7 @@ from cosim.contract.entities import Scene
 from cosim.contract.frame import Array, Frame
 from cosim.contract.signals import Column, Signal
 from cosim.results.identity import Identities
-from cosim.results.stream import SUFFIX, Spec, Stream
+from cosim.results.stream import SUFFIX, SignalStream, Spec
 from cosim.scenario.plan.plan import Plan, Recording
 
 Ints = NDArray[np.int64]
@@ -285,10 +285,10 @@ def _kinds(scene: Scene) -> tuple[tuple[str, ...], Ints]:
     return tuple(numbers) or ("",), kind_of
 
 
-def _stream(folder: Path, signal: Signal, adapter: str) -> Stream:
+def _stream(folder: Path, signal: Signal, adapter: str) -> SignalStream:
     path = folder / "frames" / signal.name / f"{adapter}{SUFFIX}"
     path.parent.mkdir(exist_ok=True)
-    return Stream(Spec.of(signal, adapter, (), ()), path)
+    return SignalStream(Spec.of(signal, adapter, (), ()), path)
 
 
 def _joined(parts: Sequence[Mapping[str, Any]], spec: Spec) -> dict[str, Array]:

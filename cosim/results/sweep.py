@@ -4,7 +4,8 @@
 
 - `sweep.json`: what is swept (`runs`: key and parameters of each),
 - `results.jsonl`: one line per ended run (`key`, `run`: its folder, `parameters`, `status`, `error`,
-  `log`, `figures`, `wall_seconds`, `basis`), only ever appended to; the last line of a key counts,
+  `log`, `figures`, `wall_seconds`, `basis`, `digest`: of the line and those before), only ever appended to; the last
+  line of a key counts,
 - `runs/<scenario>/...`: the run folders,
 - `logs/<key>.log`: the output of a run's process, if any.
 
@@ -16,13 +17,12 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import logging
 import os
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -31,9 +31,10 @@ from typing import Any, Literal
 
 from cosim import version
 from cosim.contract.errors import RunError, SetupError
+from cosim.contract.seals import DamagedError, SealedLines, sealed, unsealed
 from cosim.results.compiled import compile_first
-from cosim.results.executor import Executor, JobResult, Task
-from cosim.results.folder import RunFolder, write_json
+from cosim.results.executor import Executor, JobResult, RunTask
+from cosim.results.folder import RunFolder, refuse_links, write_json
 from cosim.scenario.load import load
 from cosim.scenario.named import files_named, texts
 from cosim.scenario.plan.compile import compile_plan
@@ -52,11 +53,13 @@ class SweepFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.results_file = path / "results.jsonl"
+        self._list = SealedLines(self.results_file)
 
     @staticmethod
     def create(base: Path, scenario: str, keys: Sequence[str], word: str = "sweep") -> SweepFolder:
         """The folder of the sweep over the runs `keys`, made now or found again."""
         name = hashlib.sha256("".join(sorted(keys)).encode()).hexdigest()[:8]
+        refuse_links(base, scenario)
         path = (base / scenario / f"{word}-{name}").resolve()
         try:
             (path / "runs").mkdir(parents=True, exist_ok=True)
@@ -86,55 +89,64 @@ class SweepFolder:
             os.close(handle)
 
     def results(self) -> list[JobResult]:
-        """The results so far, the last one of each run; a line cut off by a crash is passed over."""
+        """The results so far, the last one of each run; a line cut off by a crash is passed over.
+
+        Raises `DamagedError` for lines that are not as they were written, or are gone.
+        """
         known = {field.name for field in fields(JobResult)}
         found: dict[str, JobResult] = {}
-        if self.results_file.exists():
-            with self.results_file.open(encoding="utf-8", errors="replace") as file:
-                for line in file:
-                    try:
-                        data = json.loads(line)
-                        result = JobResult(**{key: value for key, value in data.items() if key in known})
-                    except (ValueError, TypeError, AttributeError):
-                        continue
-                    found[result.key] = result
+        for number, (data, whole) in enumerate(self._list.read(), 1):
+            try:
+                result = JobResult(**data if whole else {key: data[key] for key in known if key in data})
+            except TypeError as error:
+                raise self._list.damaged(number) from error
+            found.pop(result.key, None)
+            found[result.key] = result
+        described = self.description()
+        if found and not described:
+            raise DamagedError(f"{self.path / 'sweep.json'} is missing, and results of the sweep are there")
+        if (last := described.get("last")) is not None and last != self._list.last:
+            raise DamagedError(f"{self.results_file} is damaged: lines at its end are gone or have come")
         return list(found.values())
 
     def append(self, result: JobResult) -> None:
         """Add a result so that it survives whatever happens next."""
-        line = json.dumps(asdict(result), default=str) + "\n"
-        try:
-            with self.results_file.open("a+b") as file:
-                if file.tell():
-                    file.seek(-1, os.SEEK_END)
-                    if file.read(1) != b"\n":  # the line before was cut off
-                        line = "\n" + line
-                file.write(line.encode())
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise RunError(
-                f"the result of a run could not be added to {self.results_file}: {error.strerror or error}; "
-                "what was added before is whole, and the same command makes the rest"
-            ) from error
+        self._list.append(asdict(result))
 
-    def describe(self, scenario: Path, tasks: Sequence[Task]) -> None:
+    def description(self) -> dict[str, Any]:
+        """What is swept; {} before the first run. Raises `DamagedError`."""
+        file = self.path / "sweep.json"
+        try:
+            found = unsealed(file, must="last")
+        except FileNotFoundError:
+            return {}
+        runs = found.get("runs")
+        if not isinstance(runs, list) or not all(isinstance(one, dict) and "key" in one for one in runs):
+            raise DamagedError(f"{file} is damaged: 'runs' is no list of runs")
+        return found
+
+    def describe(self, scenario: Path, tasks: Sequence[RunTask]) -> None:
         """Write down what is swept, besides what was."""
-        before: dict[str, Any] = {}
-        with suppress(OSError, ValueError):  # the first time there is none
-            before = json.loads((self.path / "sweep.json").read_text(encoding="utf-8"))
+        self.results()
+        before = self.description()
         new = {task.key for task in tasks}
         runs = [one for one in before.get("runs", ()) if one["key"] not in new]
         names = {name for task in tasks for name in task.parameters}
-        write_json(
-            self.path / "sweep.json",
-            {
-                "format": FORMAT,
-                "scenario": str(scenario),
-                "parameters": sorted(names.union(before.get("parameters", ()))),
-                "runs": [*runs, *({"key": task.key, "parameters": dict(task.parameters)} for task in tasks)],
-            },
-        )
+        self._write({
+            "format": FORMAT,
+            "scenario": str(scenario),
+            "parameters": sorted(names.union(before.get("parameters", ()))),
+            "runs": [*runs, *({"key": task.key, "parameters": dict(task.parameters)} for task in tasks)],
+            "last": None,
+        })  # fmt: skip
+
+    def end(self) -> None:
+        """Write down where the list of results ends, now that all are there."""
+        self.results()
+        self._write({**self.description(), "last": self._list.last})
+
+    def _write(self, description: Mapping[str, Any]) -> None:
+        write_json(self.path / "sweep.json", sealed(description))
 
     def discard(self, result: JobResult) -> None:
         """Remove the folders of earlier attempts at a run that has now completed."""
@@ -196,6 +208,7 @@ def run_sweep(
                 f"the sweep was stopped by {cause}: {done - failed} of {len(wanted)} runs are complete "
                 f"in {folder.path}; the same command makes the rest"
             ) from None
+        folder.end()
     return folder
 
 
@@ -205,12 +218,12 @@ def _tasks(
     overrides: Sequence[str],
     driver: Literal["mosaik", "loop"],
     limit: float | None,
-) -> tuple[str, dict[str, Task], set[str]]:
+) -> tuple[str, dict[str, RunTask], set[str]]:
     """The scenario's name, the tasks by key and the adapters used; variants with the same plan are one run.
 
     Plans are not kept: a thousand of them take gigabytes where the scenario is large.
     """
-    tasks: dict[str, Task] = {}
+    tasks: dict[str, RunTask] = {}
     digests: dict[Path, str] = {}
     name, uses = "", set[str]()
     for variant in variants:
@@ -220,7 +233,7 @@ def _tasks(
         uses |= {adapter.use for adapter in plan.adapters if not adapter.connect}
         basis = _basis(plan, scenario.parent, digests)
         parameters = dict(variant.assignments)
-        tasks.setdefault(plan.hash, Task(plan.hash, str(scenario), settings, parameters, "", driver, limit, basis))
+        tasks.setdefault(plan.hash, RunTask(plan.hash, str(scenario), settings, parameters, "", driver, limit, basis))
     return name, tasks, uses
 
 
@@ -241,8 +254,12 @@ def _basis(plan: Plan, folder: Path, digests: dict[Path, str]) -> str:
 
 
 def _kept(folder: SweepFolder, result: JobResult) -> bool:
-    """Whether the folder of a complete run is still there."""
-    return bool(result.run) and (folder.path / result.run / "manifest.json").is_file()
+    """Whether the folder of a complete run is still there. Raises `DamagedError` where it is not what was written."""
+    path = folder.path / result.run
+    if not result.run or not path.is_dir():
+        return False
+    RunFolder.open(path).verify()
+    return True
 
 
 @contextmanager
