@@ -11,15 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cosim.contract.on_demand import on_demand
+
 if TYPE_CHECKING:
     from cosim.report.write import write_comparison, write_report, write_sweep_report
 
 __all__ = ["write_comparison", "write_report", "write_sweep_report"]
 
-
-def __getattr__(name: str) -> object:
-    if name in __all__:
-        from cosim.report import write
-
-        return getattr(write, name)
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+__getattr__ = on_demand(__name__, write="write_comparison write_report write_sweep_report")

@@ -14,7 +14,7 @@ from cosim.report.page import render, save
 from cosim.report.svg import Chart
 from cosim.report.tables import ReportTable, TableCell, Tile, amount, word
 from cosim.report.text import NOTHING, digits, duration, exact, finite, quantity
-from cosim.twin.calibration import Calibration, Estimate, Gap, Judgement
+from cosim.twin.calibration import Calibration, Gap, Judgement, ParameterEstimate
 from cosim.twin.fitting.evidence import Evidence
 from cosim.twin.fitting.misfit import ALL
 
@@ -57,31 +57,31 @@ def _by_signal(parts: Sequence[Sequence[Chart]]) -> list[Chart]:
 
 def unexplained(calibration: Calibration) -> list[tuple[str, str, str]]:
     """(what, why, mark) of everything that the calibrated simulation does not explain, and of what was wrong."""
-    told: list[tuple[str, str, str]] = []
+    reported: list[tuple[str, str, str]] = []
     for name, part in _parts(calibration):
         before = {gap.signal: gap for gap in part.before}
         for gap in part.after:
             if gap.signal == ALL:
                 continue
             if not math.isfinite(gap.w1):
-                told.append((gap.signal, f"could not be simulated on the data {name}", "bad"))
+                reported.append((gap.signal, f"could not be simulated on the data {name}", "bad"))
             elif math.isfinite(gap.floor) and gap.w1 > _FAR * gap.floor:
                 times = f"{gap.w1 / gap.floor:.3g} times" if gap.floor > 0.0 else "above"
                 why = f"its gap on the data {name} is {quantity(gap.w1)}, {times} the noise floor {quantity(gap.floor)}"
-                told.append((gap.signal, why, "warn"))
+                reported.append((gap.signal, why, "warn"))
             if gap.signal in before and _worse(gap, before[gap.signal]):
                 why = f"on the data {name} it is farther away than before: {quantity(gap.w1)}"
-                told.append((gap.signal, f"{why} instead of {quantity(before[gap.signal].w1)}", "bad"))
+                reported.append((gap.signal, f"{why} instead of {quantity(before[gap.signal].w1)}", "bad"))
     if calibration.held_back is None:
-        told.append(("Judgement", "no data were held back: the gaps are those of the data that were fitted", "bad"))
-    told += [
-        (estimate.name, f"{estimate.verdict}: {estimate.reason or 'the data do not tell it'}", "warn")
+        reported.append(("Judgement", "no data were held back: the gaps are those of the data that were fitted", "bad"))
+    reported += [
+        (estimate.name, f"{estimate.verdict}: {estimate.reason or 'the data do not determine it'}", "warn")
         for estimate in calibration.estimates
         if estimate.verdict in ("no effect", "correlated")
     ]
     if calibration.stopped not in ("converged", ""):
-        told.append(("Search", f"ended early: {calibration.stopped}", "warn"))
-    return told + [("Warning", warning, "warn") for warning in calibration.warnings]
+        reported.append(("Search", f"ended early: {calibration.stopped}", "warn"))
+    return reported + [("Warning", warning, "warn") for warning in calibration.warnings]
 
 
 def gap_table(name: str, judgement: Judgement) -> ReportTable:
@@ -108,7 +108,7 @@ def _gap_row(before: Gap | None, after: Gap) -> tuple[TableCell, ...]:
     return tuple(cells)
 
 
-def parameter_table(estimates: Sequence[Estimate]) -> ReportTable:
+def parameter_table(estimates: Sequence[ParameterEstimate]) -> ReportTable:
     """Values with intervals, bounds, sensitivity and verdict."""
     heads = (
         "Parameter",

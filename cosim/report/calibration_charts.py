@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.report.charts import RIGHT, WIDTH, Series, distribution, lines
+from cosim.report.charts import RIGHT, WIDTH, ChartSeries, distribution, lines
 from cosim.report.svg import Axis, Canvas, Chart, csv_text
 from cosim.report.text import quantity, shorten
-from cosim.twin.calibration import Estimate, Judgement
+from cosim.twin.calibration import Judgement, ParameterEstimate
 from cosim.twin.fitting.evidence import Evidence
 from cosim.twin.problem import Floats, MeasuredSignal
 
@@ -101,7 +101,7 @@ def courses(evidence: Evidence) -> list[Chart]:
         x = np.asarray(signal.times) if in_time else np.arange(1.0, len(signal.values) + 1.0)
         order = np.argsort(x, kind="stable")
         order = order[:: max(math.ceil(len(order) / MOST), 1)]
-        series = [Series(_NAMES[0], x[order].tolist(), signal.values[order].tolist())]
+        series = [ChartSeries(_NAMES[0], x[order].tolist(), signal.values[order].tolist())]
         for label, rows in ((_NAMES[1], evidence.before), (_NAMES[2], evidence.after)):
             if name not in rows:
                 continue
@@ -111,7 +111,7 @@ def courses(evidence: Evidence) -> list[Chart]:
             elif values.shape == signal.values.shape:  # what was not measured is not compared, perhaps given
                 values = np.where(np.isfinite(signal.values), values, np.nan)
             if len(x) and len(values) and len(values) % len(x) == 0:
-                series.append(Series(label, series[0].x, values[: len(x)][order].tolist()))
+                series.append(ChartSeries(label, series[0].x, values[: len(x)][order].tolist()))
         alone = len(series) == 1
         charts.append(
             lines(
@@ -133,7 +133,7 @@ def courses(evidence: Evidence) -> list[Chart]:
     return charts
 
 
-def parameter_chart(estimates: Sequence[Estimate]) -> Chart:
+def parameter_chart(estimates: Sequence[ParameterEstimate]) -> Chart:
     """Where in its bounds each value lies, with its 90 % interval and its start."""
     title = "Values within their bounds"
     rows = [e for e in estimates if e.bounds is not None and _number(e.value) is not None]
@@ -180,11 +180,11 @@ def _of(rows: Mapping[str, Floats], name: str, kept: NDArray[np.bool_], signal: 
     return np.asarray(values[np.isfinite(values)], np.float64)
 
 
-def _curve(name: str, values: Floats) -> Series:
+def _curve(name: str, values: Floats) -> ChartSeries:
     """The empirical distribution in at most `MOST` steps."""
     ordered = np.sort(values)
     at = np.unique(np.linspace(0, len(ordered) - 1, min(len(ordered), MOST)).round().astype(np.int64))
-    return Series(name, ordered[at].tolist(), ((at + 1) / len(ordered)).tolist())
+    return ChartSeries(name, ordered[at].tolist(), ((at + 1) / len(ordered)).tolist())
 
 
 def _reach(real: Floats, simulated: Sequence[Floats]) -> float | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from markupsafe import Markup
 
 from cosim.report.svg import PALETTE, Axis, Canvas, Chart, coordinate, csv_text, path
 from cosim.report.text import quantity, shorten
+from cosim.results.replications import MeanEstimate
 
 WIDTH, HEIGHT = 440.0, 268.0
 LEFT, RIGHT, TOP, BOTTOM = 48.0, 430.0, 26.0, 226.0
@@ -22,7 +24,7 @@ def color(index: int) -> int:
 
 
 @dataclass(frozen=True)
-class Series:
+class ChartSeries:
     """A named line: y over x; where y is NaN nothing is known."""
 
     name: str
@@ -30,8 +32,8 @@ class Series:
     y: Sequence[float]
 
 
-def _legend(names: Sequence[str], prefix: str = "f") -> tuple[tuple[str, str], ...]:
-    return tuple((f"{prefix}{color(i)}", shorten(name, 34)) for i, name in enumerate(names)) if len(names) > 1 else ()
+def _legend(names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    return tuple((f"f{color(i)}", shorten(name, 34)) for i, name in enumerate(names)) if len(names) > 1 else ()
 
 
 def _head(name: str, unit: str) -> str:
@@ -41,7 +43,7 @@ def _head(name: str, unit: str) -> str:
 
 def lines(
     title: str,
-    series: Sequence[Series],
+    series: Sequence[ChartSeries],
     *,
     x: str = "simulated time",
     x_unit: str = "s",
@@ -88,7 +90,7 @@ def lines(
     return Chart(title, canvas.finish(title), note, _legend([s.name for s in series]), csv=data)
 
 
-def _hover(canvas: Canvas, series: Sequence[Series], across: Axis, up: Axis, x_unit: str, y_unit: str) -> None:
+def _hover(canvas: Canvas, series: Sequence[ChartSeries], across: Axis, up: Axis, x_unit: str, y_unit: str) -> None:
     """Invisible columns that carry the values of all lines at their x, on at most 60 places."""
     base = max(series, key=lambda s: len(s.x))
     every = max(1, math.ceil(len(base.x) / 60))
@@ -115,14 +117,12 @@ def histogram(
     unit: str,
     log: bool = False,
     note: str = "",
-    empty: str = "nothing was recorded",
-    marks: Sequence[tuple[float, str]] = (),
 ) -> Chart:
     """Step outlines of one share-per-bin histogram per name over common `edges`."""
     totals = {name: sum(c) for name, c in counts.items()}
     names = [name for name in counts if totals[name] > 0]
     if not names or len(edges) < 2:
-        return Chart(title, empty=empty)
+        return Chart(title, empty="nothing was recorded")
     canvas = Canvas(WIDTH, HEIGHT)
     across = Axis(edges[0], edges[-1], LEFT, RIGHT, x, unit, log=log)
     shares = {name: [c / totals[name] for c in counts[name]] for name in names}
@@ -134,10 +134,6 @@ def histogram(
             points += [(across.at(edges[k]), up.at(share)), (across.at(edges[k + 1]), up.at(share))]
         points.append((across.at(edges[-1]), BOTTOM))
         canvas.line(points, f"l{color(i)} a{color(i)}" if len(names) == 1 else f"l{color(i)}")
-    for value, words in marks:
-        if edges[0] < value < edges[-1]:
-            canvas.line([(across.at(value), BOTTOM), (across.at(value), TOP)], "mk")
-            canvas.text(across.at(value) + 3, TOP + 8, words)
     canvas.x_axis(across, TOP, BOTTOM)
     for k in range(len(edges) - 1):
         tip = [f"{quantity(edges[k], unit)} to {quantity(edges[k + 1], unit)}"]
@@ -159,7 +155,7 @@ def histogram(
 
 def distribution(
     title: str,
-    curves: Sequence[Series],
+    curves: Sequence[ChartSeries],
     *,
     x: str,
     unit: str,
@@ -322,6 +318,73 @@ def heat(
 
 def _shade(value: float) -> int:
     return round(min(1.0, max(0.0, value)) * (_HEAT - 1)) if math.isfinite(value) else -1
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A row of `strips`: the runs of a configuration by seed, and their mean."""
+
+    name: str
+    values: Mapping[str, float]
+    mean: MeanEstimate | None
+
+
+_FAR = 4.0  # times the spread of the other rows, beyond which a row would press them together
+_PAIRS = 20  # seeds up to which lines join equal ones
+
+
+def strips(title: str, rows: Sequence[Strip], *, unit: str) -> Chart:
+    """Runs as dots with their mean and its interval, a row per configuration; thin lines join runs of equal seeds.
+
+    Rows far off the others are marked at the edge with their mean, so that the others stay apart.
+    """
+    shown = [row for row in rows if row.mean is not None and row.values]
+    near = _near(shown)
+    if len(near) < 2 and len(shown) < 2:
+        return Chart(title, empty="nothing to compare")
+    step, top, left = 34.0, 8.0, 140.0
+    canvas = Canvas(WIDTH, top + step * len(shown) + 44)
+    flat = [v for row in near for v in (*row.values.values(), _known(row).low, _known(row).high)]
+    zero = max(flat) - min(flat) > 0.5 * max(map(abs, flat))
+    across = Axis.around(flat, left, RIGHT - 8, "", unit, zero=zero)
+    places = {row.name: top + step * (k + 0.5) for k, row in enumerate(shown)}
+    seeds = {seed for row in near for seed in row.values}
+    if len(seeds) <= _PAIRS:
+        for above, below in pairwise(near):
+            for seed in filter(below.values.__contains__, above.values):
+                ends = [(across.at(row.values[seed]), places[row.name]) for row in (above, below)]
+                canvas.line(ends, "pr")
+    canvas.x_axis(across, top, top + step * len(shown))
+    for row in shown:
+        y, found = places[row.name], _known(row)
+        canvas.text(left - 8, y + 4, shorten(row.name, 20), "end", "tl", data_tip=row.name)
+        if row not in near:
+            canvas.text(RIGHT - 8, y + 4, f"{quantity(found.mean, unit)} ▸", "end", "tv")
+            continue
+        for value in row.values.values():
+            canvas.add("circle", cx=across.at(value), cy=y, r=2.5, class_="dot")
+        canvas.line([(across.at(found.low), y), (across.at(found.high), y)], "l0")
+        tip = f"{row.name}\n{quantity(found.mean, unit)} ({quantity(found.low, unit)} to {quantity(found.high, unit)})"
+        canvas.add("circle", cx=across.at(found.mean), cy=y, r=4.5, class_="f0", data_tip=tip)
+    data = csv_text(
+        ("configuration", "seed", _head(title.lower(), unit)),
+        ((row.name, seed, float(value)) for row in shown for seed, value in row.values.items()),
+    )
+    return Chart(title, canvas.finish(title), csv=data)
+
+
+def _known(row: Strip) -> MeanEstimate:
+    assert row.mean is not None
+    return row.mean
+
+
+def _near(rows: Sequence[Strip]) -> list[Strip]:
+    """Without those whose mean is much farther from the median of the means than half of them are."""
+    means = sorted(_known(row).mean for row in rows)
+    middle = means[len(means) // 2] if means else 0.0
+    apart = sorted(abs(mean - middle) for mean in means)
+    usual = apart[(len(apart) - 1) * 2 // 3] if apart else 0.0
+    return [row for row in rows if len(rows) < 3 or abs(_known(row).mean - middle) <= _FAR * usual or usual == 0.0]
 
 
 def intervals(

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from cosim.report import effect, measure
-from cosim.report.charts import bars, blank, distribution, intervals
+from cosim.report.charts import bars, blank, distribution
 from cosim.report.folder import Folder
-from cosim.report.groups import Group, differences
-from cosim.report.measure import Responses
+from cosim.report.groups import ReportGroup, differences
+from cosim.report.measure import ResponseTimes
+from cosim.report.ranking import CLEAR, cell
 from cosim.report.svg import Chart
 from cosim.report.tables import ReportTable, TableCell, amount, figures, rank, word
 from cosim.report.text import NOTHING, digits, duration, interval, is_share, label, quantity
+from cosim.results.compare import Effect, adjust, effects
 
 WORKLOADS = 6
 
@@ -30,70 +32,46 @@ def entries(runs: Sequence[Folder]) -> dict[str, dict[str, Any]]:
     return {k: found[k] for k in order}
 
 
-_CHARTED = (
-    "response_mean", "response_p95", "tasks_in_flight", "completion_ratio", "late_share", "energy_total", "cost_total",
-    "utilisation_mean", "coverage", "handovers", "response_median",
-)  # fmt: skip
-
-
-def charted(item: tuple[str, object]) -> int:
-    """Sort key of a figure: figures with the most informative charts come first."""
-    return _CHARTED.index(item[0]) if item[0] in _CHARTED else len(_CHARTED)
-
-
 def unit_for(key: str, entry: dict[str, Any], values: Sequence[float]) -> str:
     """The figure's unit; "%" when it is a share in every run."""
     unit = str(entry.get("unit") or "")
     return "%" if values and all(is_share(key, v, unit) for v in values) else unit
 
 
-def mean_cell(values: Sequence[float], unit: str) -> TableCell:
-    """Mean ± half width of the 95 % interval, or the one value there is."""
-    m = effect.mean(values)
-    if m.n == 0:
-        return TableCell(NOTHING, number=True)
-    if m.n == 1:
-        return amount("", m.value, unit)
-    return TableCell(interval(m.value, m.half, unit), repr(m.value), f"{m.value!r} ± {m.half!r}, n = {m.n}", True)
-
-
-def figure_comparison(groups: Sequence[Group]) -> ReportTable:
+def figure_comparison(groups: Sequence[ReportGroup]) -> ReportTable:
     """One row per figure: every group's mean, and how each differs from the first."""
     first, *others = groups
-    heads = ["Figure", *(g.key for g in groups)]
-    for g in others:
-        heads += [f"{g.key} − {first.key}", "relative", "Hedges' g"]
-    rows, tests = [], {"paired": 0, "Welch": 0}
+    heads = ["Figure", *(g.key for g in groups), *(f"{g.key} − {first.key}" for g in others)]
+    compared = [effects(first.metrics, g.metrics, seeds=(first.seeds, g.seeds)) for g in others]
+    corrected, tests = adjust(compared)
+    by_figure = [{one.figure: one for one in found} for found in corrected]
+    rows = []
     for key, entry in entries([r for g in groups for r in g.runs]).items():
-        values = [g.values(key) for g in groups]
-        unit = unit_for(key, entry, [v for group in values for v in group])
         row = [TableCell(label(key), key, str(entry.get("meaning") or ""))]
-        row += [mean_cell(v, unit) for v in values]
-        for other, found in zip(others, values[1:], strict=True):
-            pairs = first.pairs(other, key)
-            d = effect.difference(values[0], found, pairs)
-            tests["paired" if len(pairs) > 1 else "Welch"] += math.isfinite(d.half)
-            mark = "warn" if d.clear else ""
-            points = "pp" if unit == "%" else unit
-            shown = interval(d.value, d.half, points) if math.isfinite(d.half) else quantity(d.value, points)
-            size = "" if not math.isfinite(d.half) else f"{d.value!r} ± {d.half!r}"
-            row.append(TableCell(shown, "" if math.isnan(d.value) else repr(d.value), size, True, mark))
-            row.append(_signed(d.ratio, "%"))
-            row.append(_signed(d.size, ""))
+        row += [cell(key, g.estimate(key)) for g in groups]
+        row += [_difference(found.get(key)) for found in by_figure]
         rows.append(tuple(row))
-    made = [
-        f"{tests['paired']} differences are tested in pairs of runs with equal seeds (Student's t). "
-        * (tests["paired"] > 0),
-        f"{tests['Welch']} differences are tested by Welch's t, as no two runs have equal seeds. "
-        * (tests["Welch"] > 0),
-    ]
+    made = sorted({found.test for some in corrected for found in some if math.isfinite(found.p)})
+    kinds = {"paired t": "Student's t over pairs of runs with equal seeds", "Welch t": "Welch's t (no equal seeds)"}
     note = (
         "± is half of the 95 % confidence interval over replications (Student's t). "
-        + "".join(made)
-        + "A shaded difference has an interval that leaves out zero, as one in twenty does by chance. "
-        "Without replications there is no interval. pp: percentage points."
+        + (f"Intervals of differences by {' and '.join(kinds[kind] for kind in made)}. " if made else "")
+        + f"A shaded difference is clear at 5 % after Holm's correction for {tests} comparisons; figures equal "
+        "in every run are none. Hedges' g and p are in the tooltips. pp: percentage points."
     )
     return ReportTable("figures", tuple(heads), tuple(rows), note, "no run has figures")
+
+
+def _difference(found: Effect | None) -> TableCell:
+    if found is None or not math.isfinite(found.difference):
+        return TableCell(NOTHING, number=True)
+    share = all(is_share(found.figure, value, found.unit) for value in (found.base, found.mean))
+    unit = "pp" if share else found.unit
+    half = (found.high - found.low) / 2
+    text = interval(found.difference, half, unit) if math.isfinite(half) else quantity(found.difference, unit)
+    more = f"{found.difference!r} ± {half!r}, relative {found.relative:.3g}, Hedges' g {found.g:.3g}, p {found.p:.3g}, "
+    more += f"after Holm {found.adjusted:.3g}"
+    return TableCell(text, repr(found.difference), more, True, "warn" if found.adjusted < CLEAR else "")
 
 
 def _signed(value: float, unit: str) -> TableCell:
@@ -104,9 +82,9 @@ def _signed(value: float, unit: str) -> TableCell:
     return TableCell(f"{sign}{text}{unit and chr(0xA0) + unit}", repr(value), repr(value), True)
 
 
-def group_table(groups: Sequence[Group]) -> ReportTable:
-    """Which runs stand behind each letter."""
-    heads = ("", "Configuration", "Runs", "Seeds", "Status", "Simulated", "Took", "Origin of the numbers")
+def group_table(groups: Sequence[ReportGroup]) -> ReportTable:
+    """Which runs stand behind each name."""
+    heads = ("Name", "What differs", "Runs", "Seeds", "Status", "Simulated", "Took", "Origin of the numbers")
     rows = []
     for g in groups:
         partial = [r for r in g.runs if r.manifest.get("status") != "complete"]
@@ -123,27 +101,27 @@ def group_table(groups: Sequence[Group]) -> ReportTable:
                     "complete" if not partial else f"{len(partial)} not complete", mark="bad" if partial else "good"
                 ),
                 word(duration(g.runs[0].manifest.get("reached"))),
-                word(duration(effect.mean([float(r.manifest.get("wall_seconds") or math.nan) for r in g.runs]).value)),
+                word(duration(sum(float(r.manifest.get("wall_seconds") or 0.0) for r in g.runs) / len(g.runs))),
                 word(", ".join(origin), 60),
             )
         )
     return ReportTable("configurations", heads, tuple(rows))
 
 
-def pooled(groups: Sequence[Group]) -> dict[str, list[Responses]]:
+def pooled(groups: Sequence[ReportGroup]) -> dict[str, list[ResponseTimes]]:
     """Response times by workload, per group, over all its replications."""
-    out: dict[str, list[Responses]] = {}
+    out: dict[str, list[ResponseTimes]] = {}
     for g in groups:
         mine: dict[str, list[Any]] = {}
         for run in g.runs:
             for r in measure.responses(run, most=50)[0]:
                 mine.setdefault(r.name, []).append(r.values)
         for name, samples in mine.items():
-            out.setdefault(name, []).append(Responses(g.key, np.sort(np.concatenate(samples))))
+            out.setdefault(name, []).append(ResponseTimes(g.key, np.sort(np.concatenate(samples))))
     return out
 
 
-def response_charts(samples: dict[str, list[Responses]]) -> list[Chart]:
+def response_charts(samples: dict[str, list[ResponseTimes]]) -> list[Chart]:
     """Overlayed cumulative distributions, one chart per workload."""
     if not samples:
         return [blank("Response time", "no tasks completed in these runs")]
@@ -156,7 +134,7 @@ def response_charts(samples: dict[str, list[Responses]]) -> list[Chart]:
     return charts
 
 
-def response_table(groups: Sequence[Group], samples: dict[str, list[Responses]]) -> ReportTable:
+def response_table(groups: Sequence[ReportGroup], samples: dict[str, list[ResponseTimes]]) -> ReportTable:
     """Quantiles per workload and group, with Cliff's delta against the first group."""
     heads = ("Workload", "", "Tasks", "Median", "95 %", "99 %", "Δ median", "Cliff's δ", "Size")
     rows = []
@@ -185,7 +163,7 @@ def response_table(groups: Sequence[Group], samples: dict[str, list[Responses]])
     return ReportTable("response times", heads, tuple(rows), note, "no tasks completed in these runs")
 
 
-def split_chart(groups: Sequence[Group]) -> Chart:
+def split_chart(groups: Sequence[ReportGroup]) -> Chart:
     """Where the response time went, per group, over all workloads weighted by tasks."""
     rows = []
     for g in groups:
@@ -193,7 +171,7 @@ def split_chart(groups: Sequence[Group]) -> Chart:
         for run in g.runs:
             for p, v in measure.overall_split(run).items():
                 parts[p].append(v)
-        rows.append((g.name, {p: effect.mean(v).value for p, v in parts.items() if v}))
+        rows.append((g.key, {p: sum(v) / len(v) for p, v in parts.items() if v}))
     return bars(
         "Where the time went",
         [r for r in rows if r[1]],
@@ -204,7 +182,7 @@ def split_chart(groups: Sequence[Group]) -> Chart:
     )
 
 
-def failure_chart(groups: Sequence[Group]) -> Chart:
+def failure_chart(groups: Sequence[ReportGroup]) -> Chart:
     """Share of the created tasks that failed, by cause."""
     causes: dict[str, None] = {}
     rows = []
@@ -216,7 +194,7 @@ def failure_chart(groups: Sequence[Group]) -> Chart:
             for cause, n in measure.failures(run):
                 total[cause] = total.get(cause, 0.0) + n
                 causes.setdefault(cause)
-        rows.append((g.name, {c: n / created for c, n in total.items()} if created else {}))
+        rows.append((g.key, {c: n / created for c, n in total.items()} if created else {}))
     return bars(
         "Failed tasks by cause",
         rows,
@@ -228,29 +206,7 @@ def failure_chart(groups: Sequence[Group]) -> Chart:
     )
 
 
-def figure_charts(groups: Sequence[Group], most: int = 6) -> list[Chart]:
-    """The first figures as means with intervals, side by side."""
-    charts = []
-    for key, entry in sorted(entries([r for g in groups for r in g.runs]).items(), key=charted):
-        values = [g.values(key) for g in groups]
-        if any(values) and len({v for group in values for v in group}) > 1:
-            means = [effect.mean(v) for v in values]
-            unit = unit_for(key, entry, [v for group in values for v in group])
-            spots = [(m.value, m.value - m.half, m.value + m.half) for m in means]
-            charts.append(
-                intervals(
-                    label(key).capitalize(),
-                    [g.key for g in groups],
-                    {"": spots},
-                    x_title="configuration",
-                    y=label(key),
-                    unit=unit,
-                )
-            )
-    return charts[:most]
-
-
-def scenario_table(groups: Sequence[Group]) -> ReportTable:
+def scenario_table(groups: Sequence[ReportGroup]) -> ReportTable:
     """What is not the same in the resolved scenarios."""
     rows = tuple((word(path, 70), *(word(v, 60) for v in values)) for path, values in differences(groups))
     return ReportTable(
@@ -263,7 +219,7 @@ def scenario_table(groups: Sequence[Group]) -> ReportTable:
     )
 
 
-def environment_table(groups: Sequence[Group]) -> ReportTable:
+def environment_table(groups: Sequence[ReportGroup]) -> ReportTable:
     """Versions, source and machine where they are not the same; they may explain a difference too."""
     found = []
     for g in groups:

@@ -69,14 +69,14 @@ def _confusion(groups: Mapping[str, Verdict]) -> ReportTable:
 def _causes(verdict: Verdict) -> ReportTable | None:
     if not verdict.causes:
         return None
-    told = list(dict.fromkeys(name for row in verdict.causes.values() for name in row))
+    reported = list(dict.fromkeys(name for row in verdict.causes.values() for name in row))
     rows = []
     for true, row in verdict.causes.items():
         total = sum(row.values())
         cells: list[TableCell] = [word(true), amount("count", total, "1")]
-        cells += [amount("share", row.get(name, 0) / total if total else None, "1") for name in told]
+        cells += [amount("share", row.get(name, 0) / total if total else None, "1") for name in reported]
         rows.append(tuple(cells))
-    return ReportTable("Causes", ("Is", "Rows", *(f"Told {name}" for name in told)), tuple(rows))
+    return ReportTable("Causes", ("Is", "Rows", *(f"Reported {name}" for name in reported)), tuple(rows))
 
 
 def _needed(detector: Detector, fact: str, what: str) -> Chart:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cosim.report.charts import Series, color, lines
+from cosim.report.charts import ChartSeries, color, lines
 from cosim.report.folder import Folder
 from cosim.report.svg import Axis, Canvas, Chart, csv_text
 from cosim.report.tables import ReportTable, amount, word
@@ -79,7 +79,7 @@ def vehicle_charts(run: Folder) -> list[Chart]:
     names = [row[0] for row in run.rows("SELECT DISTINCT node::VARCHAR n FROM vehicle ORDER BY n LIMIT ?", _SHOWN)]
     charts = [plan_view(run, names)]
     pairs = list(dict.fromkeys((str(row["drone"]), str(row["target"])) for row in engagements(run)))[:_SHOWN]
-    away = [Series(f"{drone} to {target}", *_distance(run, drone, target)) for drone, target in pairs]
+    away = [ChartSeries(f"{drone} to {target}", *_distance(run, drone, target)) for drone, target in pairs]
     if away:
         marks = [(float(row["t_command"]), f"{row['drone']}: engage") for row in engagements(run)]
         charts.append(
@@ -88,7 +88,7 @@ def vehicle_charts(run: Folder) -> list[Chart]:
                 end=run.end, marks=marks, note="Marks: engage commands."
             )
         )  # fmt: skip
-    charge = [Series(name, *_over_time(run, name)) for name in names]
+    charge = [ChartSeries(name, *_over_time(run, name)) for name in names]
     charts.append(
         lines(
             "Charge of the batteries", charge, y="charge", y_unit="%", end=run.end,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 from cosim.contract.errors import SetupError
 from cosim.contract.extras import how_to_install
 from cosim.report.text import label
-from cosim.results.compare import paired, welch
-from cosim.results.student import interval
+from cosim.results.compare import effects
+from cosim.results.figures import Figure
+from cosim.results.replications import estimate
 
 DRAWN = ("pdf", "svg", "png")
 WRITTEN = ("csv", "tex", "parquet")
@@ -44,23 +45,32 @@ class Point:
     difference_high: float
     pairs: int
     test: str
+    at_least: bool = False  # a run of it has a lower bound only, as tasks were unfinished
 
 
-def points(rows: Sequence[Mapping[str, Any]], x: str, y: str, by: str = "") -> list[Point]:
+def points(
+    rows: Sequence[Mapping[str, Any]],
+    x: str,
+    y: str,
+    by: str = "",
+    entries: Callable[[str], Mapping[str, Figure]] | None = None,
+) -> list[Point]:
     """The points of figure `y` over parameter `x`, a line for each value of parameter `by`.
 
     `rows` are those of `cosim.load_all(...).table("figures")`, with the path of a parameter or its last
-    part as a name. Raises `SetupError` for a name that is not there.
+    part as a name; `entries` are the figures of a run with unit and bounds. Raises `SetupError` for a name that is
+    not there.
     """
     columns = list(dict.fromkeys(key for row in rows for key in row))
     x, y = _named(x, columns), _named(y, columns)
     by = _named(by, columns) if by else ""
-    samples: dict[tuple[Value, Value], dict[int, float]] = {}
+    samples: dict[tuple[Value, Value], dict[int, Figure]] = {}
     for row in rows:
         value = row.get(y)
         if isinstance(value, (int, float)) and math.isfinite(value) and row.get("status") == "complete":
             key = (row.get(by) if by else None, row.get(x))
-            samples.setdefault(key, {})[int(row["seed"])] = float(value)
+            known = entries(row["run"]).get(y) if entries else None
+            samples.setdefault(key, {})[int(row["seed"])] = known or {"value": float(value)}
     if not samples:
         raise SetupError(f"no complete run has the figure '{y}'")
     lines, places = (_ordered(key[i] for key in samples) for i in (0, 1))
@@ -74,21 +84,18 @@ def points(rows: Sequence[Mapping[str, Any]], x: str, y: str, by: str = "") -> l
     return found
 
 
-def _point(line: Value, place: Value, mine: Mapping[int, float], base: Mapping[int, float] | None) -> Point:
-    mean, half = interval(list(mine.values()))
-    nan = math.nan
-    difference = (nan, nan, nan, 0, "")
+def _point(line: Value, place: Value, mine: Mapping[int, Figure], base: Mapping[int, Figure] | None) -> Point:
+    found = estimate(mine.values())
+    assert found is not None
+    low, high = (found.low, found.high) if found.half is not None else (math.nan, math.nan)
+    difference: tuple[float, float, float, int, str] = (math.nan, math.nan, math.nan, 0, "")
+    bound = found.at_least
     if base is not None:
-        both = [(base[seed], mine[seed]) for seed in base if seed in mine]
-        if len(both) > 1:
-            value, low, high, _ = paired(both)
-            difference = (value, low, high, len(both), "paired t")
-        else:
-            a, b = list(base.values()), list(mine.values())
-            low, high = welch(a, b)
-            test = "Welch t" if math.isfinite(low) else ""
-            difference = (mean - sum(a) / len(a), low, high, 0, test)
-    return Point(line, place, mean, mean - half, mean + half, len(mine), *difference)
+        a, b = ([{"figures": {"y": {"unit": "", **entry}}} for entry in side.values()] for side in (base, mine))
+        (one,) = effects(a, b, seeds=(list(base), list(mine)))
+        pairs = one.runs[0] if len(base.keys() & mine.keys()) > 1 else 0
+        difference = (one.difference, one.low, one.high, pairs, one.test)
+    return Point(line, place, found.mean, low, high, len(mine), *difference, bound)
 
 
 def _named(name: str, columns: Sequence[str]) -> str:
@@ -163,12 +170,14 @@ def _latex(found: Sequence[Point], x: str, y: str, by: str, unit: str) -> str:
     heads = [*first, _tex(_short(x)), _tex(f"{label(y)}{_unit(unit)}"), "runs", "difference", "test"]
     rows = []
     for point in found:
-        mean = _plus(point.mean, point.high - point.mean)
+        mean = ("$\\geq$ " if point.at_least else "") + _plus(point.mean, point.high - point.mean)
         shift = _plus(point.difference, point.difference_high - point.difference)
         names = [_tex(point.by), _tex(point.x)] if by else [_tex(point.x)]
         rows.append([*names, mean, str(point.runs), shift, point.test or "--"])
     lines = [" & ".join(row) + r" \\" for row in (heads, *rows)]
     note = "% mean and half of its 95 % interval; differences to the first line of each block, with their own interval"
+    if any(point.at_least for point in found):
+        note += "\n% >=: lower bounds, as tasks of these runs were unfinished at the end"
     return "\n".join(
         [note, rf"\begin{{tabular}}{{{'l' * (1 + bool(by))}rrrl}}", r"\toprule", lines[0], r"\midrule", *lines[1:],
          r"\bottomrule", r"\end{tabular}", ""]
@@ -221,11 +230,18 @@ def _draw(found: Sequence[Point], files: Sequence[Path], x: str, y: str, by: str
             [(at[point.x] or 0.0) + shift for point in mine], [point.mean for point in mine], halves,
             fmt="o-" if metric else "o", capsize=3, markersize=4, linewidth=1.2, label=str(line),
         )  # fmt: skip
+        bounds = [point for point in mine if point.at_least]
+        axes.plot(
+            [(at[point.x] or 0.0) + shift for point in bounds], [point.mean for point in bounds], "^", color="black",
+            markersize=8, markerfacecolor="none", label="_",
+        )  # fmt: skip
     if not metric:
         axes.set_xticks(range(len(places)), [str(place) for place in places])
     axes.set_xlabel(_short(x))
     axes.set_ylabel(f"{label(y)}{_unit(unit)}")
     axes.grid(alpha=0.3)
+    if any(point.at_least for point in found):
+        axes.set_title("triangles: at least, as tasks were unfinished", fontsize=7)
     if by:
         axes.legend(title=_short(by), frameon=False)
     for file in files:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from cosim.report import measure
-from cosim.report.charts import Series, lines
+from cosim.report.charts import ChartSeries, lines
 from cosim.report.folder import Folder
 from cosim.report.svg import Chart
 from cosim.report.tables import ReportTable, TableCell, amount, word
+from cosim.results.metrics import HURT, JUDGED
 
-HURT, HARD = 3.0, 10.0  # dB of SINR lost against the same moment without jammers
-_DETECTION = (  # rows of which alarm and truth are known
-    "FROM alarm JOIN jamming USING (node, time) JOIN "
-    '(SELECT time, bool_or("on") jammed FROM jammer GROUP BY time) USING (time)'
-)
+HARD = 10.0  # dB of SINR lost against the same moment without jammers
+_DETECTION = f'{JUDGED} JOIN (SELECT time, bool_or("on") jammed FROM jammer GROUP BY time) USING (time)'
 
 
 def jamming_charts(run: Folder) -> list[Chart]:
@@ -43,10 +41,10 @@ def detection_table(run: Folder) -> ReportTable | None:
         return None
     rows = []
     for jammed, label in ((True, "a jammer is on"), (False, "none is on")):
-        counts = dict.fromkeys(((truth, told) for truth in (True, False) for told in (True, False)), 0)
+        counts = dict.fromkeys(((truth, reported) for truth in (True, False) for reported in (True, False)), 0)
         known = f"WHERE jammed = {jammed} AND isfinite(loss)"
         found = run.rows(f'SELECT loss >= {HURT}, "on", count(*) {_DETECTION} {known} GROUP BY ALL')
-        counts.update({(bool(truth), bool(told)): int(number) for truth, told, number in found})
+        counts.update({(bool(truth), bool(reported)): int(number) for truth, reported, number in found})
         hit, missed = counts[True, True], counts[True, False]
         false, quiet = counts[False, True], counts[False, False]
         rows.append(
@@ -67,11 +65,11 @@ def _share(part: int, whole: int) -> TableCell:
     return amount("share", part / whole if whole else None, "1")
 
 
-def _phones(run: Folder, name: str, signal: str, which: str) -> Series:
+def _phones(run: Folder, name: str, signal: str, which: str) -> ChartSeries:
     inner = f"SELECT time, count(*) FILTER ({which}) n FROM {signal} GROUP BY time"
     return measure.over_time(run, name, f"SELECT {measure.bucket('time')} b, avg(n) FROM ({inner}) GROUP BY b")
 
 
-def _most(run: Folder, name: str, column: str) -> Series:
+def _most(run: Folder, name: str, column: str) -> ChartSeries:
     query = f"SELECT {measure.bucket('time')} b, max({column}) FROM jamming WHERE isfinite({column}) GROUP BY b"
     return measure.over_time(run, name, query)

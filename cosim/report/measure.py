@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.report.charts import Series
+from cosim.report.charts import ChartSeries
 from cosim.report.folder import Folder
 from cosim.report.text import quantity
 
@@ -20,7 +20,7 @@ _DONE = "status = 'completed' AND isfinite(ended - created)"
 
 
 @dataclass(frozen=True)
-class Responses:
+class ResponseTimes:
     """Sorted response times (s) of the completed tasks of one workload."""
 
     name: str
@@ -32,7 +32,7 @@ class Responses:
         return float(self.values[rank])
 
 
-def responses(run: Folder, most: int = 7) -> tuple[list[Responses], int]:
+def responses(run: Folder, most: int = 7) -> tuple[list[ResponseTimes], int]:
     """Response times by workload, busiest first, and how many workloads were left out."""
     if not run.has("tasks"):
         return [], 0
@@ -44,7 +44,7 @@ def responses(run: Folder, most: int = 7) -> tuple[list[Responses], int]:
     for name in names[:most]:
         query = f"SELECT ended - created FROM tasks WHERE {_DONE} AND workload::VARCHAR = ? ORDER BY 1"
         values = run.rows(query, name)
-        out.append(Responses(name, np.array([v[0] for v in values], dtype=np.float64)))
+        out.append(ResponseTimes(name, np.array([v[0] for v in values], dtype=np.float64)))
     return out, max(0, len(names) - most)
 
 
@@ -74,11 +74,11 @@ def counts(values: NDArray[np.float64], edges: NDArray[np.float64]) -> list[floa
     return [float(c) for c in np.histogram(clipped, edges)[0]]
 
 
-def ecdf(name: str, ordered: NDArray[np.float64], points: int = 160) -> Series:
+def ecdf(name: str, ordered: NDArray[np.float64], points: int = 160) -> ChartSeries:
     """The cumulative distribution of sorted values, thinned to about `points` steps."""
     n = len(ordered)
     ranks = np.unique(np.linspace(1, n, min(n, points)).round().astype(int)) if n else np.empty(0, int)
-    return Series(name, [float(ordered[r - 1]) for r in ranks], [float(r) / n for r in ranks])
+    return ChartSeries(name, [float(ordered[r - 1]) for r in ranks], [float(r) / n for r in ranks])
 
 
 def split(run: Folder) -> list[tuple[str, dict[str, float]]]:
@@ -99,7 +99,7 @@ def grid(run: Folder, places: int = BUCKETS) -> tuple[float, list[float]]:
     return width, [(k + 0.5) * width for k in range(count)]
 
 
-def over_time(run: Folder, name: str, query: str) -> Series:
+def over_time(run: Folder, name: str, query: str) -> ChartSeries:
     """A line from a query that gives (bucket, value); `$1` is the bucket width in s.
 
     The row at the very end of the run counts to the last bucket.
@@ -109,7 +109,7 @@ def over_time(run: Folder, name: str, query: str) -> Series:
     for bucket, value in run.rows(query, width, len(middles) - 1):
         if bucket is not None and 0 <= bucket < len(values) and value is not None:
             values[int(bucket)] = float(value)
-    return Series(name, middles, values)
+    return ChartSeries(name, middles, values)
 
 
 _BUCKET = "least(floor({} / $1), $2)"
@@ -120,7 +120,7 @@ def bucket(time: str) -> str:
     return _BUCKET.format(time)
 
 
-def presence(run: Folder) -> list[Series]:
+def presence(run: Folder) -> list[ChartSeries]:
     """Nodes that can move and are there, devices with coverage, and those that transfer, over time.
 
     Adapters of different periods are counted apart and added. No row means no device where the
@@ -143,12 +143,12 @@ def presence(run: Folder) -> list[Series]:
                 f"(SELECT DISTINCT time FROM {table}))"
             )
             if gap is not None and gap <= width * 1.001:
-                line = Series(name, line.x, [0.0 if math.isnan(v) else v for v in line.y])
+                line = ChartSeries(name, line.x, [0.0 if math.isnan(v) else v for v in line.y])
             out.append(line)
     return out
 
 
-def throughput(run: Folder) -> list[Series]:
+def throughput(run: Folder) -> list[ChartSeries]:
     """Tasks created, completed and failed per second, over time."""
     if not run.has("tasks"):
         return []
@@ -160,11 +160,11 @@ def throughput(run: Folder) -> list[Series]:
     ):
         query = f"SELECT {_BUCKET.format(time)} b, count(*) / $1 FROM tasks WHERE {condition} GROUP BY b"
         line = over_time(run, name, query)
-        out.append(Series(name, line.x, [0.0 if math.isnan(v) else v for v in line.y]))
+        out.append(ChartSeries(name, line.x, [0.0 if math.isnan(v) else v for v in line.y]))
     return [s for s in out if any(s.y)]
 
 
-def response_over_time(run: Folder) -> list[Series]:
+def response_over_time(run: Folder) -> list[ChartSeries]:
     """Median and 95 % quantile of the response time by time of completion."""
     if not run.has("tasks"):
         return []
@@ -216,7 +216,7 @@ def _hold(values: list[float]) -> list[float]:
     return out
 
 
-def batteries(run: Folder, most: int = 6) -> tuple[list[Series], int]:
+def batteries(run: Folder, most: int = 6) -> tuple[list[ChartSeries], int]:
     """What part of the batteries is left over time, and how many there are.
 
     A line per node, emptiest last first; with more than `most` nodes the lowest, the median and the
@@ -243,7 +243,7 @@ def batteries(run: Folder, most: int = 6) -> tuple[list[Series], int]:
     return found, len(ranked)
 
 
-def migrations(run: Folder) -> tuple[list[Series], float]:
+def migrations(run: Folder) -> tuple[list[ChartSeries], float]:
     """How many virtual machines were sent to another host, by the time of the decision, and the bucket's width (s).
 
     Those from one place to another are a line of their own if there are any, and so are those that
@@ -260,17 +260,17 @@ def migrations(run: Folder) -> tuple[list[Series], float]:
     ):
         query = f"SELECT {bucket} b, count(*) FROM migration WHERE {condition} GROUP BY b"
         line = over_time(run, name, query)
-        found.append(Series(name, line.x, [0.0 if math.isnan(v) else v for v in line.y]))
+        found.append(ChartSeries(name, line.x, [0.0 if math.isnan(v) else v for v in line.y]))
     return [line for line in found if any(line.y)], width
 
 
-def coverage(run: Folder) -> Series:
+def coverage(run: Folder) -> ChartSeries:
     """The share of the present devices that a base station serves, over time."""
     query = f"SELECT {_BUCKET.format('time')} b, avg((cell IS NOT NULL)::INT) FROM link GROUP BY b"
     return over_time(run, "in coverage", query)
 
 
-def neighbour_levels(run: Folder, most: int = 5, bins: int = 80) -> tuple[str, list[Series], list[Series]]:
+def neighbour_levels(run: Folder, most: int = 5, bins: int = 80) -> tuple[str, list[ChartSeries], list[ChartSeries]]:
     """The device with the widest range of distances; level (dBm) and path loss (dB) of its nearest cells by distance.
 
     Means over equal steps of distance; the cells are those that it came nearest to, the nearest first.
@@ -287,8 +287,8 @@ def neighbour_levels(run: Folder, most: int = 5, bins: int = 80) -> tuple[str, l
     cells = run.rows(f"SELECT cell::VARCHAR c, min(distance) d {mine} GROUP BY c ORDER BY d, c LIMIT ?", device, most)
     (low, high), *_ = run.rows(f"SELECT min(distance), max(distance) {mine}", device)
     width = max((high - low) / bins, 1e-9)
-    levels: list[Series] = []
-    losses: list[Series] = []
+    levels: list[ChartSeries] = []
+    losses: list[ChartSeries] = []
     for cell, _ in cells:
         rows = run.rows(
             f"SELECT floor((distance - ?) / ?) b, avg(distance), avg(rsrp), avg(pathloss) {mine} "
@@ -296,7 +296,7 @@ def neighbour_levels(run: Folder, most: int = 5, bins: int = 80) -> tuple[str, l
             low, width, device, cell,
         )  # fmt: skip
         for series, k in ((levels, 2), (losses, 3)):
-            series.append(Series(str(cell), [float(row[1]) for row in rows], [float(row[k]) for row in rows]))
+            series.append(ChartSeries(str(cell), [float(row[1]) for row in rows], [float(row[k]) for row in rows]))
     return device, levels, losses
 
 

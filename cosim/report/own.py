@@ -1,23 +1,27 @@
-"""Charts of signals that are in no section of the page: those that adapters bring with them."""
+"""What adapters bring to the pages: sections of their own, and charts of the signals that no section shows.
+
+The section of an adapter is the module `report` in its package, with a `SECTION`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from cosim.contract.registry import beside
 from cosim.contract.signals import CATALOGUE
 from cosim.report import measure
 from cosim.report.charts import lines
 from cosim.report.folder import Folder
+from cosim.report.groups import ReportGroup
 from cosim.report.svg import Chart
+from cosim.report.tables import ReportTable
 from cosim.results.summary import BINS, ROWS
 
 _SHOWN = frozenset(  # in sections of their own, or a row per happening
     {
         *CATALOGUE,
-        "cluster",
-        "job",
-        "circuit",
         "migration",
         "behaviour",
         "engagement",
@@ -34,12 +38,37 @@ MOST = 12  # charts
 NODES = 4  # with a line of their own; of more the highest, the mean and the lowest
 
 
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What an adapter adds to the page of a run, and to the comparison of runs."""
+
+    title: str
+    signals: frozenset[str]  # that have no other charts
+    charts: Callable[[Folder], Sequence[Chart]]  # no section if there are none
+    table: Callable[[Folder], ReportTable | None] | None = None  # among the tables of the run
+    compared: Callable[[Sequence[ReportGroup]], Sequence[Chart]] | None = None  # in front of those of the figures
+
+
+def sections(*runs: Folder) -> dict[str, Section]:
+    """The sections of the adapters of runs, by the kind of the adapter."""
+    listed = [one for run in runs for one in run.manifest.get("adapters") or [] if isinstance(one, dict)]
+    kinds = dict.fromkeys(str(one.get("use")) for one in listed)
+    return {kind: module.SECTION for kind in kinds if (module := beside(kind, "report"))}
+
+
+def compared(groups: Sequence[ReportGroup]) -> list[Chart]:
+    """The charts of sections in the comparison of configurations."""
+    brought = sections(*(run for group in groups for run in group.runs)).values()
+    return [chart for section in brought if section.compared for chart in section.compared(groups)]
+
+
 def own_charts(run: Folder) -> list[Chart]:
-    """One chart per number of each signal that no other section shows, the first `MOST`."""
+    """One chart per number of each signal that no section shows, the first `MOST`."""
     found: list[Chart] = []
+    shown = _SHOWN.union(*(section.signals for section in sections(run).values()))
     signals: Mapping[str, Any] = run.manifest.get("signals") or {}
     for name, about in signals.items():
-        if name in _SHOWN or name.endswith((ROWS, BINS)) or not run.has(name) or not isinstance(about, dict):
+        if name in shown or name.endswith((ROWS, BINS)) or not run.has(name) or not isinstance(about, dict):
             continue
         units: Mapping[str, Any] = about.get("columns") or {}
         kinds = {row[0]: str(row[1]) for row in run.rows(f"DESCRIBE SELECT * FROM {_quoted(name)}")}

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
+from cosim.contract.errors import SetupError
+from cosim.contract.seals import unsealed
 from cosim.report.charts import intervals
 from cosim.report.compare import unit_for
 from cosim.report.page import render, save
 from cosim.report.svg import Chart
 from cosim.report.tables import ReportTable, TableCell, Tile, amount, unit_of, word
 from cosim.report.text import NOTHING, figure, label
-from cosim.twin.prediction.predict import Band, Prediction
+from cosim.twin.prediction.predict import Band, BandPrediction
 
 _TILES = ("response_mean", "response_p95", "late_share", "completion_ratio", "energy_total", "utilisation_mean")
 _AMPLIFIED = 3.0  # % per %, from which on a row is marked
 
 
-def write_prediction(prediction: Prediction, level: float, out: Path) -> Path:
+def write_prediction(prediction: BandPrediction, level: float, out: Path) -> Path:
     """One offline HTML page about `prediction` at `out`."""
     bands = {name: band for name, band in prediction.bands.items() if math.isfinite(band.middle)}
     some = [name for name in _TILES if name in bands]
@@ -36,6 +39,23 @@ def write_prediction(prediction: Prediction, level: float, out: Path) -> Path:
         warnings=prediction.warnings,
     )
     return save(text, out)
+
+
+def page_again(file: Path, out: Path | None) -> Path:
+    """The page about the prediction that `cosim predict` wrote to `file`, beside it or at `out`.
+
+    Raises `SetupError` for another document, `DamagedError` where it is not as it was written.
+    """
+    data = unsealed(file, must="format")
+    try:
+        bands = dict[str, Band]()
+        for name, band in data["bands"].items():
+            known: dict[str, Any] = {key: math.nan if value is None else value for key, value in band.items()}
+            bands[name] = Band(**known)
+        found = BandPrediction(data["scenario"], bands, data["runs"], tuple(data["warnings"]))
+        return write_prediction(found, data["level"], out or file.with_name("report.html"))
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise SetupError(f"{file} is no prediction that 'cosim predict' wrote: {error}") from error
 
 
 def _chart(scenario: str, name: str, band: Band) -> Chart:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cosim.report.folder import Folder
-from cosim.report.groups import Group, configuration
+from cosim.report.groups import ReportGroup, configuration
 from cosim.report.tables import ROWS, ReportTable, amount, cut, word
 from cosim.report.text import NOTHING, digits, finite, quantity
 
@@ -70,7 +70,7 @@ def validity(run: Folder) -> list[tuple[str, str, str]]:
     """(question, answer, mark) about the real nodes and shaped machines of a run; [] when it had none."""
     network = carried(run)
     if not network:
-        return _shaped(run)
+        return [*_starved(run), *_shaped(run)]
     where = _WHERE.get(str(configuration(run.resolved).get("run.nodes")), "")
     late, restarts = finite(network.get("lag_max")) or 0.0, int(finite(network.get("restarts")) or 0)
     out = [
@@ -91,11 +91,11 @@ def validity(run: Folder) -> list[tuple[str, str, str]]:
     ]
     uplinks = network.get("uplinks")
     if isinstance(uplinks, dict) and uplinks:
-        told = "; ".join(f"{name} {_uplinked(found)}" for name, found in sorted(uplinks.items())[:_NAMED])
-        out.append(("Uplinks", f"programs reached the host's network, outside the run: {told}", "warn"))
+        reported = "; ".join(f"{name} {_uplinked(found)}" for name, found in sorted(uplinks.items())[:_NAMED])
+        out.append(("Uplinks", f"programs reached the host's network, outside the run: {reported}", "warn"))
     if away := _away(run):
-        told = ", ".join(f"{name} {count} times" for name, count in sorted(away.items()))
-        out.append(("Programs", f"away and replaced by the run meanwhile: {told}", "warn"))
+        reported = ", ".join(f"{name} {count} times" for name, count in sorted(away.items()))
+        out.append(("Programs", f"away and replaced by the run meanwhile: {reported}", "warn"))
     probe = _probed(run)
     if probe:
         worst, off = finite(probe.get("worst_deviation")), int(probe.get("deviating") or 0)
@@ -104,7 +104,30 @@ def validity(run: Folder) -> list[tuple[str, str, str]]:
         text += f", {failed} not measured" if failed else ""
         text += f"; largest deviation {digits(worst)} of it ({probe.get('worst_link')})" if worst is not None else ""
         out.append(("Probe", text, "warn" if off or failed or not probe.get("measured") else "good"))
-    return out + _shaped(run)
+    return [*out, *_starved(run), *_shaped(run)]
+
+
+_WAITS = {"cpu": "a core", "memory": "memory", "io": "storage"}
+
+
+def _starved(run: Folder) -> list[tuple[str, str, str]]:
+    """Whether the programs of nodes had what they need of the machines that they ran on."""
+    nodes = {name: node for summary in _summaries(run, "live") for name, node in (summary.get("nodes") or {}).items()}
+    known = {name: node["starved"] for name, node in nodes.items() if node.get("reports") and "starved" in node}
+    if not known:
+        return []
+    parts = [
+        f"{name} waited for {_WAITS.get(kind, kind)} in {found['reports']} of {nodes[name]['reports']} reports, until "
+        f"{_shown(found['reports'], found['at'])} s"
+        for name, kinds in sorted(known.items())
+        for kind, found in kinds.items()
+    ]
+    if not parts:
+        return [
+            ("Machines", f"programs of {len(known)} nodes had cores, memory and storage when they needed them", "good")
+        ]
+    more = f"; and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
+    return [("Machines", f"too busy, so tasks took longer: {'; '.join(parts[:_NAMED])}{more}", "warn")]
 
 
 def _uplinked(found: Mapping[str, Any]) -> str:
@@ -117,15 +140,17 @@ def _uplinked(found: Mapping[str, Any]) -> str:
 def _shaped(run: Folder) -> list[tuple[str, str, str]]:
     """Whether the machines that attached had the links of the models."""
     nodes = {name: node for summary in _summaries(run, "live") for name, node in (summary.get("nodes") or {}).items()}
-    asked = {name: told for name, node in nodes.items() if (told := node.get("shaping")) and told.get("links")}
+    asked = {
+        name: reported for name, node in nodes.items() if (reported := node.get("shaping")) and reported.get("links")
+    }
     if not asked:
         return []
     parts, sound = [], True
-    for name, told in sorted(asked.items()):
-        held, links = finite(told.get("held")), told["links"]
+    for name, reported in sorted(asked.items()):
+        held, links = finite(reported.get("held")), reported["links"]
         text = f"{name}: {links} {'link' if links == 1 else 'links'} as the models say "
-        text += f"in {quantity(held, '%')} of {told.get('reports')} reports" if held is not None else "is not known"
-        why = str(told.get("unshaped") or "")
+        text += f"in {quantity(held, '%')} of {reported.get('reports')} reports" if held is not None else "is not known"
+        why = str(reported.get("unshaped") or "")
         parts.append(text + (f" ({why[:_LONGEST]})" if why else ""))
         sound = sound and held == 1.0
     return [("Shaping", "; ".join(parts), "good" if sound else "warn")]
@@ -161,12 +186,12 @@ def probe_table(run: Folder) -> ReportTable | None:
     return ReportTable("probed links", heads, tuple(rows), note + cut(len(rows)))
 
 
-def involved(groups: Sequence[Group]) -> bool:
+def involved(groups: Sequence[ReportGroup]) -> bool:
     """Whether any of the runs had real nodes."""
     return any(carried(run) for group in groups for run in group.runs)
 
 
-def comparison(groups: Sequence[Group]) -> ReportTable:
+def comparison(groups: Sequence[ReportGroup]) -> ReportTable:
     """What may explain that runs with real nodes differ from others: who did what, and how late."""
     rows = []
     for group in groups:
@@ -194,7 +219,7 @@ def comparison(groups: Sequence[Group]) -> ReportTable:
     return ReportTable("real nodes", heads, tuple(rows), note)
 
 
-def apart(groups: Sequence[Group]) -> ReportTable:
+def apart(groups: Sequence[ReportGroup]) -> ReportTable:
     """How far nodes were from where the first configuration had them at equal times, first run against first run."""
     base = _places(groups[0].runs[0])
     rows = []

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cosim.report import measure
-from cosim.report.charts import Series, bars, blank, distribution, heat, histogram, lines
+from cosim.report.charts import ChartSeries, bars, blank, distribution, heat, histogram, lines
 from cosim.report.folder import Folder
 from cosim.report.svg import Chart
 from cosim.report.tables import ReportTable, amount, word
@@ -88,7 +88,7 @@ def response_charts(run: Folder) -> list[Chart]:
     ]
 
 
-def course_charts(run: Folder, present: list[Series]) -> list[Chart]:
+def course_charts(run: Folder, present: list[ChartSeries]) -> list[Chart]:
     """Response time, tasks and devices over simulated time, with the scenario's events."""
     marks = measure.marked_events(run)
     return [

@@ -10,14 +10,15 @@ from cosim.report.charts import intervals
 from cosim.report.page import render, save
 from cosim.report.svg import Chart
 from cosim.report.tables import ReportTable, TableCell, Tile
-from cosim.report.text import digits, duration, figure, interval, is_share, label
+from cosim.report.text import digits, duration, estimated, interval, is_share, label
+from cosim.results.replications import MeanEstimate
 from cosim.results.size import Sizing
 
 _MARKS = {"meets": "good", "misses": "bad", "undecided": "warn"}
 
 
-def write_sizing(sizing: Sizing, out: Path | None = None) -> Path:
-    """Write one offline HTML page to `out`, by default `report.html` in the folder of the runs."""
+def write_sizing(sizing: Sizing) -> Path:
+    """Write one offline HTML page to `report.html` in the folder of the runs."""
     text = render(
         "size.html.j2",
         title=sizing.scenario,
@@ -31,10 +32,11 @@ def write_sizing(sizing: Sizing, out: Path | None = None) -> Path:
         tried=table(sizing),
         cost=cost_words(sizing),
         contrary=contrary(sizing),
+        warnings=warnings(sizing),
         monotone=sizing.monotone,
         confidence=f"{sizing.confidence * 100:.4g} %",
     )
-    return save(text, out or sizing.folder / "report.html")
+    return save(text, sizing.folder / "report.html")
 
 
 def tiles(sizing: Sizing) -> list[Tile]:
@@ -124,8 +126,9 @@ def contrary(sizing: Sizing) -> list[str]:
     return words
 
 
-def _spot(entry: dict[str, float]) -> tuple[float, float, float]:
-    return entry["mean"], entry["low"], entry["high"]
+def _spot(entry: dict[str, float | None]) -> tuple[float, float, float]:
+    mean, low, high = (math.nan if entry[key] is None else float(entry[key] or 0.0) for key in ("mean", "low", "high"))
+    return mean, low, high
 
 
 def _unit(sizing: Sizing, name: str, values: list[float]) -> str:
@@ -134,7 +137,15 @@ def _unit(sizing: Sizing, name: str, values: list[float]) -> str:
 
 
 def _estimate(sizing: Sizing, name: str, entry: dict[str, Any]) -> TableCell:
-    mean, half = entry["mean"], entry["high"] - entry["mean"]
-    unit = _unit(sizing, name, [mean])
-    words = interval(mean, half, unit) if math.isfinite(half) else figure(name, mean, unit)
-    return TableCell(words, repr(mean), f"{mean!r}, {entry['low']!r} to {entry['high']!r}", True)
+    mean, high = entry["mean"], entry["high"]
+    least = 0.0 if mean >= 0.0 else -math.inf  # bounds of a mean of what is never below 0
+    found = MeanEstimate(
+        mean, None if high is None else high - mean, max(least, entry["low"]), mean if high is None else high, 2,
+        sizing.units[name], at_least=high is None,
+    )  # fmt: skip
+    return TableCell(estimated(name, found), repr(mean), f"{mean!r}, {entry['low']!r} to {high!r}", True)
+
+
+def warnings(sizing: Sizing) -> list[str]:
+    """What has to be known of the values that were tried."""
+    return [f"{sizing.name} = {row['value']}: {text}" for row in sizing.tried for text in row["warnings"]]

@@ -19,14 +19,17 @@ from typing import Any
 from urllib.parse import quote
 
 from cosim.contract.errors import RunError
-from cosim.report import effect
-from cosim.report.charts import blank, intervals
-from cosim.report.compare import charted, entries, mean_cell, unit_for
+from cosim.contract.seals import SealedLines
+from cosim.report.charts import intervals
+from cosim.report.compare import entries, unit_for
 from cosim.report.folder import Folder
-from cosim.report.groups import SEED, configuration
+from cosim.report.groups import SEED, ReportGroup, configuration, named
 from cosim.report.svg import PALETTE, Chart
 from cosim.report.tables import ReportTable, TableCell, Tile, amount, figures, word
-from cosim.report.text import figure, finite, interval, label, quantity
+from cosim.report.text import entry as shown
+from cosim.report.text import estimated, finite, label, quantity
+from cosim.results.load import parameters_of
+from cosim.results.replications import differing, estimate
 
 FIGURES = 6
 PARAMETERS = 4
@@ -49,7 +52,8 @@ class SweepRun:
 
 
 def collect(folder: Path) -> list[SweepRun]:
-    """All runs of a sweep, in the order of their names. Raises `RunError` when there are none."""
+    """All runs of a sweep, in the order of their names. Raises `RunError` when there are none, `DamagedError`."""
+    parameters_of(folder)  # so that its list is whole
     members: dict[str, SweepRun] = {}
     for path in sorted(_run_folders(folder, _DEPTH)):
         name = str(path.relative_to(folder))
@@ -75,11 +79,11 @@ def collect(folder: Path) -> list[SweepRun]:
         member.parameters = dict(line.get("parameters") or {})
         member.seed = str(member.parameters.pop(SEED, line.get("seed", member.seed)))
         fault = line.get("error")
-        told = str(fault.get("message") if isinstance(fault, dict) else fault or "")
+        reported = str(fault.get("message") if isinstance(fault, dict) else fault or "")
         if member.run is None:
             member.status = str(line.get("status") or member.status)
-        if told:  # the sweep knows more than the run, for example that it took too long
-            member.error = told
+        if reported:  # the sweep knows more than the run, for example that it took too long
+            member.error = reported
     if not members:
         raise RunError(f"{folder} holds no run: no manifest.json and no line about a run was found")
     found = list(members.values())
@@ -99,13 +103,7 @@ def _run_folders(folder: Path, depth: int) -> Iterator[Path]:
 def _lines(folder: Path) -> Iterator[Mapping[str, Any]]:
     """Every object of the folder's `*.jsonl` files; a last line cut short by a crash is left out."""
     for file in sorted(folder.glob("*.jsonl")):
-        for text in file.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                line = json.loads(text)
-            except ValueError:
-                continue
-            if isinstance(line, dict):
-                yield line
+        yield from (line for line, _ in SealedLines(file).read())
 
 
 def _latest(folder: Path) -> list[Mapping[str, Any]]:
@@ -159,22 +157,26 @@ def number(value: object) -> float | None:
 
 
 def charts(members: Sequence[SweepRun]) -> list[tuple[str, list[Chart]]]:
-    """For each parameter, the first figures over it; the next parameter gives the colours."""
+    """For each parameter of numbers, the first figures over it; the next parameter gives the colours."""
     known = parameters(members)
-    keys = entries([m.run for m in members if m.run])
+    runs = [m.run for m in members if m.run]
+    declared = entries(runs)
+    keys = [key for key in differing([[{"figures": figures(run)} for run in runs]]) if key in declared]
     out = []
-    for path in list(known)[:PARAMETERS]:
+    scaled = [path for path in known if all(number(value) is not None for value in known[path])]
+    for path in scaled[:PARAMETERS]:
         color = next((p for p in known if p != path and len(known[p]) <= PALETTE), None)
         rest = [label(p) for p in known if p not in (path, color)]
         note = f"Mean over {', '.join(rest)}, with the 95 % interval over all these runs." if rest else ""
         drawn = []
-        for key, entry in sorted(keys.items(), key=charted):
-            chart = _chart(members, key, entry, path, known[path], color, known.get(color or "", []), note)
+        for key in keys:
+            chart = _chart(members, key, declared[key], path, known[path], color, known.get(color or "", []), note)
             if chart is not None:
                 drawn.append(chart)
             if len(drawn) == FIGURES:
                 break
-        out.append((path, drawn or [blank("Figures", "no run has figures that vary")]))
+        if drawn:
+            out.append((path, drawn))
     return out
 
 
@@ -202,8 +204,10 @@ def _chart(
                 and (v := m.value(key)) is not None
                 and (color is None or str(m.parameters.get(color)) == shade)
             ]
-            m = effect.mean(mine)
-            spots.append((m.value, m.value - m.half, m.value + m.half))
+            m = estimate({"value": v, "unit": entry.get("unit")} for v in mine)
+            width = m is not None and m.half is not None
+            low, high = (m.low, m.high) if m is not None and width else (math.nan, math.nan)
+            spots.append((math.nan if m is None else m.mean, low, high))
         groups[shade] = spots
     numbers = [number(v) for v in values]
     units = {str(v).partition(" ")[2] for v in values if isinstance(v, str)}
@@ -222,44 +226,28 @@ def _chart(
     )
 
 
-def tiles(members: Sequence[SweepRun], most: int = 10) -> list[Tile]:
-    """Mean and interval of the first figures over all runs: for replications of one scenario."""
-    out = []
-    for key, entry in entries([m.run for m in members if m.run]).items():
-        values = [v for m in members if (v := m.value(key)) is not None]
-        if not values:
-            continue
-        unit = unit_for(key, entry, values)
-        m = effect.mean(values)
-        spread = f"{quantity(min(values), unit)} to {quantity(max(values), unit)}, {m.n} runs"
-        shown = interval(m.value, m.half, unit) if m.n > 1 else quantity(m.value, unit)
-        out.append(Tile(label(key), shown, repr(m.value), str(entry.get("meaning") or ""), spread))
-    return out[:most]
-
-
-def group_table(members: Sequence[SweepRun], most: int = 8) -> ReportTable:
-    """Every combination of parameters with mean and 95 % interval of its figures over its runs."""
+def configurations(members: Sequence[SweepRun]) -> list[ReportGroup]:
+    """The complete runs by their parameters, with names."""
     known = list(parameters(members))
-    declared = entries([m.run for m in members if m.run])
-    keys = sorted(declared.items(), key=charted)[:most]
-    groups: dict[tuple[str, ...], list[SweepRun]] = {}
+    found: dict[tuple[str, ...], ReportGroup] = {}
     for member in members:
-        groups.setdefault(tuple(str(member.parameters.get(path)) for path in known), []).append(member)
-    rows = tuple(
-        (
-            *(_parameter(group[0].parameters.get(path)) for path in known),
-            TableCell(str(len(group)), str(len(group)), number=True),
-            *(_mean(group, key, entry) for key, entry in keys),
-        )
-        for group in groups.values()
-    )
-    heads = (*(label(path.rsplit(".", 1)[-1]) for path in known), "Runs", *(label(key) for key, _ in keys))
-    return ReportTable("combinations", heads, rows, empty="no run is complete")
+        if member.run:
+            values = {path: str(member.parameters.get(path)) for path in known}
+            found.setdefault(tuple(values.values()), ReportGroup("", values)).runs.append(member.run)
+    return named(list(found.values()))
 
 
-def _mean(group: Sequence[SweepRun], key: str, entry: dict[str, Any]) -> TableCell:
-    values = [v for m in group if (v := m.value(key)) is not None]
-    return mean_cell(values, unit_for(key, entry, values))
+def tiles(group: ReportGroup, most: int = 10) -> list[Tile]:
+    """Mean and interval of the first figures over replications of one scenario, with the range."""
+    out = []
+    for key, entry in entries(group.runs).items():
+        found, values = group.estimate(key), list(group.by_seed(key).values())
+        if found is not None:
+            unit = unit_for(key, entry, values)
+            spread = f"{quantity(min(values), unit)} to {quantity(max(values), unit)}, {found.runs} runs"
+            meaning = str(entry.get("meaning") or "")
+            out.append(Tile(label(key), estimated(key, found), repr(found.mean), meaning, spread))
+    return out[:most]
 
 
 def run_table(members: Sequence[SweepRun], most: int = 8) -> ReportTable:
@@ -304,10 +292,9 @@ def _parameter(value: object) -> TableCell:
 
 def _value(member: SweepRun, key: str, entry: Mapping[str, Any]) -> TableCell:
     value = member.value(key)
-    unit = str(entry.get("unit") or "")
-    if value is None or not math.isfinite(value):
-        return TableCell("–", number=True)
-    return TableCell(figure(key, value, unit), repr(value), repr(value), True)
+    mine = {**entry, **figures(member.run).get(key, {})} if member.run else {}
+    exact = "" if value is None else repr(value)
+    return TableCell(shown(key, mine), exact, exact, True)
 
 
 def failed(members: Sequence[SweepRun]) -> ReportTable:
@@ -323,6 +310,4 @@ def failed(members: Sequence[SweepRun]) -> ReportTable:
         for m in members
         if m.status != "complete"
     )
-    return ReportTable(
-        "failed runs", ("Run", "Parameters", "Seed", "Status", "Error"), rows, empty="every run is complete"
-    )
+    return ReportTable("failed runs", ("Run", "Parameters", "Seed", "Status", "Error"), rows)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosim.report.folder import Folder
-from cosim.report.text import NOTHING, exact, figure, finite, label, shorten
+from cosim.report.text import NOTHING, exact, figure, label, shorten
+from cosim.report.text import entry as shown
 
 ROWS = 1_500  # most rows of one table on the page
 
@@ -109,17 +110,8 @@ def rank(key: str) -> int:
     return _FIRST.index(key) if key in _FIRST else len(_FIRST)
 
 
-def tiles(run: Folder, most: int = 12) -> list[Tile]:
-    """The figures that readers look for first, then the rest that are not 0, in the order of the file."""
-    known = figures(run)
-    order = [k for k in sorted(known, key=rank) if finite(known[k].get("value")) is not None]
-    return [tile(k, known[k]) for k in order if k in _FIRST or known[k]["value"]][:most]
-
-
 def tile(key: str, entry: Mapping[str, Any], detail: str = "") -> Tile:
-    value = entry.get("value")
-    unit = str(entry.get("unit") or "")
-    return Tile(label(key), figure(key, value, unit), exact(value), str(entry.get("meaning") or ""), detail)
+    return Tile(label(key), shown(key, entry), exact(entry.get("value")), str(entry.get("meaning") or ""), detail)
 
 
 def figure_table(run: Folder) -> ReportTable:
@@ -127,7 +119,7 @@ def figure_table(run: Folder) -> ReportTable:
     rows = tuple(
         (
             word(label(k)),
-            amount(k, e.get("value"), str(e.get("unit") or "")),
+            TableCell(shown(k, e), exact(e.get("value")), exact(e.get("value")), True),
             word(e.get("unit")),
             word(e.get("meaning"), 160),
         )

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cosim.results.replications import MeanEstimate
 
 NBSP = "\u00a0"
 NOTHING = "–"
@@ -106,8 +112,9 @@ def figure(key: str, value: object, unit: str) -> str:
 def is_share(key: str, value: object, unit: str) -> bool:
     """Whether a dimensionless figure is a part of a whole, judged by its name and its range."""
     number = finite(value)
-    words = ("share", "ratio", "fraction", "utilisation", "coverage", "loss", "success", "availability")
-    return unit in ("1", "") and number is not None and 0 <= number <= 1 and any(word in key for word in words)
+    words = {"share", "ratio", "fraction", "utilisation", "coverage", "loss", "success", "availability"}
+    parts = re.split(r"[\W_]+", key)  # whole words: migrations are no ratio
+    return unit in ("1", "") and number is not None and 0 <= number <= 1 and not words.isdisjoint(parts)
 
 
 def exact(value: object) -> str:
@@ -146,6 +153,27 @@ def interval(value: object, half: object, unit: str) -> str:
     else:
         text = f"{digits(number)} ± {digits(width, 2)}"
     return (f"{text}{NBSP}{name}" if name else text).replace("-", "−")
+
+
+def estimated(key: str, found: MeanEstimate | None) -> str:
+    """A mean with its interval, ``414 ms (0 ms to 909 ms)`` where that stops at 0; ``≥`` before a lower bound."""
+    if found is None:
+        return NOTHING
+    share = all(is_share(key, value, found.unit) for value in (found.mean, max(found.low, 0.0)))
+    unit = "%" if share else found.unit
+    text = interval(found.mean, found.half, unit)
+    if found.half is not None and found.low > found.mean - found.half:
+        text = f"{quantity(found.mean, unit)} ({quantity(found.low, unit)} to {quantity(found.high, unit)})"
+    return f"≥{NBSP}{text}" if found.at_least else text
+
+
+def entry(key: str, figure_of: Mapping[str, Any]) -> str:
+    """A figure of a run, in words where it is none: ``≥`` before a lower bound, energy that nothing declares."""
+    value = figure_of.get("value")
+    if value is None and key.startswith("energy_"):
+        return "not given"
+    text = figure(key, value, str(figure_of.get("unit") or ""))
+    return f"≥{NBSP}{text}" if figure_of.get("at_least") else text
 
 
 def shorten(text: str, length: int = 28) -> str:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cosim.report.folder import Folder
-from cosim.report.tables import ROWS, ReportTable, TableCell, amount, cut, word
+from cosim.report.tables import ROWS, ReportTable, TableCell, amount, cut, figures, word
 from cosim.report.text import NOTHING, duration, figure, finite, label, quantity
+from cosim.results.figures import warnings
 from cosim.twin.scenario.conditions import beyond
 
-_UNFINISHED = 0.05  # share of the tasks in flight at the end above which figures of ended tasks mislead
 _CLOSE = 1e-6  # relative gap at which a ledger of real numbers still counts as closed
 
 
@@ -159,15 +159,12 @@ def facts(run: Folder) -> list[tuple[str, str]]:
 
 def _unfinished(run: Folder) -> list[tuple[str, str, str]]:
     """How many tasks had not ended: ratios and times speak of the others only."""
-    tasks = [entry for ledger in run.ledgers.values() if isinstance(entry := ledger.get("tasks"), dict)]
-    created = math.fsum(finite(entry.get("created")) or 0.0 for entry in tasks)
-    flight = math.fsum(finite(entry.get("in_flight")) or 0.0 for entry in tasks)
-    if not created:
+    known = figures(run)
+    created, flight = (known.get(key, {}).get("value") for key in ("tasks_created", "tasks_in_flight"))
+    if not created or flight is None:
         return []
-    text = f"{flight:,.0f} of {created:,.0f} tasks were in flight at the end ({flight / created * 100:.3g} %)"
-    if flight <= _UNFINISHED * created:
-        return [("Unfinished", text, "good")]
-    return [("Unfinished", f"{text}; ratios and times leave them out, so they look better than it was", "warn")]
+    found = [("Unfinished", text, "warn") for text in warnings(known)]
+    return found or [("Unfinished", f"{flight:,.0f} of {created:,.0f} tasks were in flight at the end", "good")]
 
 
 def _contract(adapters: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:

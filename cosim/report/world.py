@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from typing import Any
 
+from cosim.contract.map_lines import credit
 from cosim.report.folder import Folder
 from cosim.report.svg import PALETTE
 from cosim.results.layers import map_lines
@@ -68,6 +69,7 @@ def world(run: Folder) -> dict[str, Any] | None:
         "tracks": tracks,
         "handovers": _handovers(run, place),
         "lines": _under(run, box, place),
+        "credit": credit(f"{run.manifest.get('description')} {run.resolved}"),
         "shown": shown,
         "moving": moving,
     }

@@ -12,14 +12,13 @@ from fastapi import FastAPI, Header, Query, Request, WebSocket
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-from cosim.bus.steering import VERBS
 from cosim.contract.errors import CosimError
 from cosim.report.web.candidates import Candidates
 from cosim.report.web.feed import Feed
-from cosim.report.web.guard import Guard
+from cosim.report.web.guard import WebGuard
 from cosim.report.web.live import LiveSource
 from cosim.report.web.message import strict
-from cosim.report.web.source import Source
+from cosim.report.web.source import RunSource
 from cosim.talk.control import MAX_REQUEST, ControlError, command, same_token
 
 STATIC = Path(__file__).parent / "static"
@@ -38,9 +37,12 @@ class _Files(StaticFiles):
 
 
 def make_app(
-    source: Source, *, token: str = "", hosts: Iterable[str] = (), candidates: Candidates | None = None
-) -> FastAPI:
+    source: RunSource, *, token: str = "", hosts: Iterable[str] = (), candidates: Candidates | None = None,
+    password: str = "",
+) -> FastAPI:  # fmt: skip
     """The dashboard of `source`, which it closes when it ends. Without a `token` it is read-only.
+
+    With a `password` nothing is shown without it.
 
     `hosts` are names besides localhost that browsers may call it by. `candidates` are changes whose effect on the
     next minutes the page may ask for, one question at a time.
@@ -52,7 +54,7 @@ def make_app(
         await asyncio.to_thread(source.close)
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
-    app.add_middleware(Guard, hosts=tuple(hosts))
+    app.add_middleware(WebGuard, hosts=tuple(hosts), password=password)
     app.mount("/static", _Files(directory=STATIC), name="static")
     watching: set[WebSocket] = set()
     answering = asyncio.Lock()
@@ -113,8 +115,8 @@ def make_app(
             verb = asked.pop("do")
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
             return _refusal(400, "a command is an object with 'do'")
-        if verb not in VERBS or {"address", "token", "verb", "timeout"} & set(asked):
-            return _refusal(400, f"there is no such command; there are {', '.join(VERBS)}")
+        if not isinstance(verb, str) or {"address", "token", "verb", "timeout"} & set(asked):
+            return _refusal(400, "'do' is the name of a command, and the others are its arguments")
         try:
             answer = await asyncio.to_thread(command, source.control, token, verb, **asked)
         except ControlError as error:

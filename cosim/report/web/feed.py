@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import anyio
 from fastapi import WebSocket, WebSocketDisconnect
 
-from cosim.report.web.source import Source
+from cosim.report.web.source import RunSource
 
 INTERVAL = 0.1  # s at least between two frames of a live run
 
@@ -46,7 +46,7 @@ class Want:
 class Feed:
     """Serves one WebSocket from `source` until the browser leaves."""
 
-    def __init__(self, source: Source, socket: WebSocket) -> None:
+    def __init__(self, source: RunSource, socket: WebSocket) -> None:
         self._source, self._socket = source, socket
         self._want: Want | None = None
         self._bell = asyncio.Event()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from cosim.bus.describe import describe
+from cosim.contract.entities import PowerStates, WorkloadQuantities
 from cosim.contract.errors import SetupError
 from cosim.contract.frame import Array
 from cosim.report.web.figures import FEW, figures_of, split
@@ -24,7 +26,8 @@ from cosim.results.load import Run, load
 from cosim.scenario.plan.catalogue import signals_of
 from cosim.scenario.plan.store import plan_from_dict
 
-UNLIMITED = ("deadline", "stop", "sleep_after")  # keys of a plan whose null in JSON is an infinity
+# keys of a plan whose null in JSON is an infinity
+UNLIMITED = {one.name for of in (WorkloadQuantities, PowerStates) for one in fields(of) if one.default == math.inf}
 POINTS = 600  # of a time series
 BUCKETS = 200  # of the rates of tasks
 LAST = 0.2  # of the tasks of a usual bucket, which the last one must have to be shown
@@ -133,8 +136,8 @@ class FinishedRun:
         if not 0 <= number < len(self._names) or "picture" not in self._columns_of:
             return None
         with self._lock:
-            told = self._detail(number, self._reached if at is None else at)["signals"].get("picture", {})
-        return self._pictures.png(self._names[number], told)
+            reported = self._detail(number, self._reached if at is None else at)["signals"].get("picture", {})
+        return self._pictures.png(self._names[number], reported)
 
     def find(self, text: str) -> list[list[Any]]:
         """Nodes of the whole run whose name holds `text`."""

@@ -14,7 +14,7 @@ from cosim.report.web.figures import FEW
 POINTS = 2400  # kept at most; when there are more, every second one goes
 
 
-class History:
+class ChartHistory:
     """Lines over time. A line is a figure and a label: a node, or `mean`, `max`, `all`."""
 
     def __init__(self, scene: Mapping[str, Any]) -> None:

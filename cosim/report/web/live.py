@@ -15,7 +15,7 @@ import numpy as np
 from cosim.contract.errors import ProtocolError, SetupError
 from cosim.contract.frame import Array, Frame, SlotTable
 from cosim.report.web.figures import FOLLOWED, figures_of, split
-from cosim.report.web.history import History
+from cosim.report.web.history import ChartHistory
 from cosim.report.web.message import pack, pack_columns
 from cosim.report.web.pictures import Pictures
 from cosim.report.web.source import PARTS, SHORT
@@ -38,11 +38,11 @@ class LiveSource:
 
     live = True
 
-    def __init__(self, address: str, maps: Sequence[Path] = (), folder: Path | None = None) -> None:
+    def __init__(self, address: str, maps: Sequence[Path] = (), folder: Path | None = None, token: str = "") -> None:
         self.address = address
         self._maps = tuple(maps)
         self.serial = 0
-        self._subscriber = Subscriber(address)
+        self._subscriber = Subscriber(address, token)
         self._lock = threading.Lock()
         self._pictures = Pictures(folder)
         self._rings: set[Callable[[], None]] = set()
@@ -51,7 +51,7 @@ class LiveSource:
         self._scene: dict[str, Any] = {}
         self._frames: dict[str, dict[str, Frame]] = {}  # signal -> writer -> its newest frame
         self._tables: dict[int, SlotTable] = {}
-        self._history = History({})
+        self._history = ChartHistory({})
         self._doubts: list[float] = []  # s, when the emulated links were not what was asked
         self._followed: dict[str, str] = {}  # figure of a single node -> the node's name
         self._sampled = (-math.inf, math.nan)  # wall and simulated s of the last point of the history
@@ -127,8 +127,8 @@ class LiveSource:
     def picture(self, number: int, at: float | None) -> bytes | None:
         """What the node took last; needs the run's folder on this machine."""
         with self._lock:
-            told = self._detail(number)
-        return self._pictures.png(told["name"], told["signals"].get("picture", {}))
+            reported = self._detail(number)
+        return self._pictures.png(reported["name"], reported["signals"].get("picture", {}))
 
     def find(self, text: str) -> list[list[Any]]:
         """Nodes whose name holds `text`, static ones first."""
@@ -177,7 +177,7 @@ class LiveSource:
                 self._scene["members"] = [[f["first"], f["count"], kinds.index(f["kind"])] for f in fleets]
                 self._scene["lines"] = [*self._scene.get("lines", ()), *self._own_lines()]
                 self._scene["figures"] = figures_of(self._scene["signals"], live=True)
-            self._history = History(self._scene)
+            self._history = ChartHistory(self._scene)
             self._followed, self._doubts = {}, []
             self._sampled = (-math.inf, math.nan)
         writers = snapshot.state.get("writers") or [""] * len(snapshot.frames)  # the adapters, one per frame

@@ -36,21 +36,6 @@ def pack(header: Mapping[str, Any], columns: tuple[list[list[Any]], bytes]) -> b
     return struct.pack("<I", len(text)) + text + bytes(-(4 + len(text)) % ALIGN) + columns[1]
 
 
-def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Header and columns of a message, as the browser reads it. Raises `ValueError` when it is none."""
-    if len(data) < 4:
-        raise ValueError("the message is too short")
-    (length,) = struct.unpack_from("<I", data)
-    header: dict[str, Any] = json.loads(data[4 : 4 + length])
-    place, columns = -(-(4 + length) // ALIGN) * ALIGN, {}
-    for name, kind, count in header["columns"]:
-        columns[name] = np.frombuffer(data, DTYPES[kind], count, place)
-        place += -(-columns[name].nbytes // ALIGN) * ALIGN
-    if place != len(data):
-        raise ValueError("the message is not as long as its header says")
-    return header, columns
-
-
 def strict(value: object) -> Any:  # noqa: ANN401 - a JSON value
     """`value` with null for NaN and infinities, and plain values for numpy's."""
     if isinstance(value, float):

@@ -25,9 +25,9 @@ class Pictures:
         self._fields: list[tuple[Plants, dict[str, tuple[int, int]]]] | None = None
         self._last: tuple[tuple[object, ...], bytes] = ((), b"")
 
-    def png(self, name: str, told: Mapping[str, Any]) -> bytes | None:
-        """The latest picture of node `name`, whose signal `picture` has the values `told`; None if it has none."""
-        values = [told.get(key) for key in _WANTED]
+    def png(self, name: str, reported: Mapping[str, Any]) -> bytes | None:
+        """The latest picture of node `name`, whose signal `picture` has the values `reported`; None if it has none."""
+        values = [reported.get(key) for key in _WANTED]
         if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
             return None
         with self._lock:

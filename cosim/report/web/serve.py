@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 from collections.abc import Callable, Generator
@@ -10,9 +11,12 @@ from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from cosim.contract.errors import SetupError
+from cosim.talk.doorkeeper import PATIENCE, raise_descriptors, shown_out
 
+SILENT = 64  # connections without a whole request, at a time
 REQUEST = 4096  # B, of a WebSocket's message from the browser
 
 
@@ -33,6 +37,23 @@ class Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+class Impatient(AutoHTTPProtocol):  # type: ignore[misc,valid-type]  # one of two classes
+    """HTTP that ends connections without a whole request, which would hold an open file for ever."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Wait `PATIENCE` for the first request."""
+        waiting = (one for one in self.connections if isinstance(one, Impatient) and one.cycle is None)
+        silent = [one for one in waiting if not one.transport.is_closing()]
+        if len(silent) >= SILENT:
+            shown_out(silent, lambda one: one.client[0] if one.client else "").transport.close()
+        super().connection_made(transport)
+        self.loop.call_later(PATIENCE, self._first)
+
+    def _first(self) -> None:
+        if self.cycle is None and self in self.connections:  # a WebSocket is no longer among them
+            self.transport.close()
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -56,8 +77,14 @@ def serve(app: FastAPI, listener: socket.socket, say: Callable[[str], None], pub
     `published` is the host's port for that of a container, or the range from which the host chooses it.
     """
     config = uvicorn.Config(
-        app, log_level="warning", ws_max_size=REQUEST, timeout_graceful_shutdown=1, server_header=False
+        app,
+        log_level="warning",
+        ws_max_size=REQUEST,
+        timeout_graceful_shutdown=1,
+        server_header=False,
+        http=Impatient,
     )
+    raise_descriptors()
     say(_address(listener, published))
     Server(config).run(sockets=[listener])
 

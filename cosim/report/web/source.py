@@ -26,7 +26,7 @@ PARTS = {
 SHORT = {"cell": "<i4", "peer": "<i4", "up": "u1"}  # all others are 32-bit floats
 
 
-class Source(Protocol):
+class RunSource(Protocol):
     """A run that can be looked at. All methods may be called from any thread."""
 
     live: bool

@@ -105,6 +105,7 @@ function doubts(told, end) {
 export function showHead(scene, time, state, silent) {
   $("name").textContent = scene.name;
   $("title").textContent = scene.title || scene.name;
+  $("credit").textContent = scene.credit ?? "";
   document.title = `${scene.name} – continuum-cosim`;
   const badges = [];
   if (!scene.live) badges.push([scene.status === "complete" ? "finished" : scene.status, scene.status === "complete" ? "" : "warn"]);

@@ -2,6 +2,7 @@
 
 import { command } from "./wire.mjs";
 
+const NAMED = 4; // nodes in an answer
 const $ = (id) => document.getElementById(id);
 
 /** Makes the controls work; `state()` is what the run last said of itself. */
@@ -13,28 +14,48 @@ export function steering(scene, state) {
 
   async function send(body) {
     const answer = await command($("token").value.trim(), body);
-    $("answer").textContent = answer.ok ? "done" : answer.error;
+    $("answer").textContent = answer.ok ? (answer.event ? done(answer) : "done") : answer.error;
     $("answer").className = answer.ok ? "" : "bad";
     if (answer.ok) show(answer);
     return answer.ok;
+  }
+
+  const some = (names) => names.slice(0, NAMED).join(", ") + (names.length > NAMED ? ` and ${names.length - NAMED} more` : "");
+
+  /** What an event will happen to, and when. */
+  function done({ event, time }) {
+    const where = event.link.map(some).join("/") || some(event.nodes);
+    return `${event.do}${where ? " at " + where : ""}, with the next step after ${time.toFixed(1)} s`;
   }
 
   const show = (said) => { $("pause").textContent = said.paused ? "Resume" : "Pause"; };
   $("pause").onclick = () => send({ do: state().paused ? "resume" : "pause" });
   $("pace").onchange = () => { if ($("pace").value !== "") send({ do: "pace", factor: Number($("pace").value) }); };
   $("stop").onclick = () => { if (confirm("Stop the run? Its results are kept, marked as partial.")) send({ do: "stop" }); };
-  form.elements.do.onchange = () => {
-    const link = /degrade|restore/.test(form.elements.do.value);
-    form.elements.target.placeholder = link ? "node/node" : "node";
-    form.elements.loss.hidden = form.elements.delay.hidden = form.elements.do.value !== "degrade";
-    form.elements.for.hidden = /recover|restore/.test(form.elements.do.value);
-  };
+  const events = scene.takes ?? {};
+  form.elements.do.replaceChildren(...Object.keys(events).map((name) => new Option(name)));
+
+  /** A field for each key of the chosen event. */
+  function fields() {
+    const { meaning, keys } = events[form.elements.do.value];
+    form.elements.do.title = meaning;
+    $("fields").replaceChildren(...Object.entries(keys).map(([name, key]) => {
+      const label = document.createElement("label"), input = document.createElement("input");
+      Object.assign(input, { name, required: key.needed, size: 9, placeholder: key.needed ? "" : "optional" });
+      if (name === "node") input.setAttribute("list", "names");
+      label.title = key.meaning;
+      label.append(name, " ", input);
+      return label;
+    }));
+  }
+  form.elements.do.onchange = fields;
+  form.hidden = !Object.keys(events).length;
+  if (!form.hidden) fields();
   $("key").onsubmit = (e) => { e.preventDefault(); send({ do: "state" }); };
   form.onsubmit = async (e) => {
     e.preventDefault();
-    const { do: verb, target, for: span, loss, delay } = form.elements, event = { do: verb.value };
-    event[/degrade|restore/.test(verb.value) ? "link" : "node"] = target.value.trim();
-    for (const input of [span, loss, delay]) if (!input.hidden && input.value.trim()) event[input.name] = input.value.replace(input.name, "").trim();
+    const event = { do: form.elements.do.value };
+    for (const { name, value } of $("fields").querySelectorAll("input")) if (value.trim()) event[name] = value.trim();
     await send({ do: "inject", event });
   };
   return show;

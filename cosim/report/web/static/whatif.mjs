@@ -25,6 +25,7 @@ export function whatIf(scene, now) {
     button.disabled = false;
     said.textContent = answer.ok ? `From ${at === null ? "the newest state" : clock(at, scene.duration)} on; 90 % of the runs lie within each band.` : answer.error;
     said.className = answer.ok ? "" : "bad";
+    if (answer.ok && exact(answer.answers)) said.textContent = `From ${at === null ? "the newest state" : clock(at, scene.duration)} on: the run itself under each candidate.`;
     if (answer.ok) $("answers").replaceChildren(...answer.answers.flatMap(rows));
   };
 }
@@ -42,4 +43,6 @@ function rows({ name, bands, differences }, i) {
   })];
 }
 
+/** Whether the answers are of one run each, and not bands. */
+const exact = (answers) => answers.every(({ bands }) => Object.values(bands).every((band) => band.runs <= 1));
 const signed = (value, unit, say) => (value < 0 ? "−" : value > 0 ? "+" : "") + say(Math.abs(value), unit);
