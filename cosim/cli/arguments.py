@@ -17,3 +17,8 @@ Untrusted = Annotated[
     bool, typer.Option("--untrusted", help="Refuse commands, code and addresses in it, and files outside its folder.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Also what this machine cannot hold, or not in a month.")]
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a list with commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import ipaddress
 
     from cosim.testbed.live.agent import Options
-    from cosim.testbed.live.meters import Model
+    from cosim.testbed.live.meters import PowerLine
     from cosim.testbed.live.shaper import KernelShaper
     from cosim.testbed.live.shaping import Function
 
@@ -135,10 +135,10 @@ def _clock(text: str) -> float:
         raise SetupError(f"--clock: {error}") from error
 
 
-def _model(text: str) -> Model | None:
+def _model(text: str) -> PowerLine | None:
     from cosim.contract import units
     from cosim.contract.errors import SetupError
-    from cosim.testbed.live.meters import Model
+    from cosim.testbed.live.meters import PowerLine
 
     if not text:
         return None
@@ -146,7 +146,7 @@ def _model(text: str) -> Model | None:
         idle, most = (units.parse(part.strip(), "power") for part in text.split(","))
     except ValueError as error:
         raise SetupError(f"--power-model: '{text}' is not two powers, as '2.7 W,6.4 W': {error}") from error
-    return Model(idle, most)
+    return PowerLine(idle, most)
 
 
 def _networks(text: str) -> tuple[ipaddress.IPv4Network, ...]:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cosim.cli.arguments import Overrides
+from cosim.cli.arguments import Overrides, Untrusted
 from cosim.cli.console import Json, count, emit, errors, note
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.trust import distrust
 from cosim.contract.units import parse
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def calibrate(
         Path | None, typer.Option(help="Follow this run, going on or finished, and calibrate when it drifts.")
     ] = None,
     with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    untrusted: Untrusted = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -75,6 +77,7 @@ def calibrate(
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
     with errors(as_json):
+        distrust(untrusted)
         from cosim.scenario.load import load
 
         _together(
@@ -173,6 +176,8 @@ def _own_service(
 
         held_back = 1 if len(tables) > 1 else 0
         found = scenario_of(out / f"{tables[0].stem}-service", tables, held_back=held_back, seed=seed)
+        for remark in found.notes:
+            say(remark)
     station = found.identified.station
     share, times = station.slow_share, station.slow_times
     second = f" ({share:.0%} of them {times:.3g} times as long as the others)" if share > 0.0 else ""
@@ -244,6 +249,8 @@ def _screen(tasks: Sequence[Work], seed: int, as_json: bool) -> None:
     from cosim.twin.fitting.sensitivity import sensitivities
 
     found = {work.task.name: sensitivities(work.task, seed=seed) for work in tasks}
+    for warning in dict.fromkeys(line for work in tasks for line in work.task.warnings):
+        note(f"warning: {warning}")
 
     def text() -> str:
         parts = []
@@ -271,11 +278,12 @@ def _coverage(
 ) -> None:
     from cosim.twin.fitting.coverage import coverage
 
-    def told(done: int, of: int) -> None:
+    def reported(done: int, of: int) -> None:
         say(f"{done} of {of} truths")
 
     found = {
-        work.task.name: coverage(work.task, count, budget=budget, seed=seed, method=method, told=told) for work in tasks
+        work.task.name: coverage(work.task, count, budget=budget, seed=seed, method=method, notify=reported)
+        for work in tasks
     }
 
     def text() -> str:
@@ -319,7 +327,7 @@ def lines(found: Calibration) -> list[str]:
         if judgement is not None:
             text += ["", f"gap on the data {name} (W1 over the measured range)", *_gaps(judgement)]
     if found.held_back is None:
-        text += ["", "nothing was held back: nobody knows how good the values are on other data"]
+        text += ["", "nothing was held back: how good the values are on other data is unknown"]
     rows = [["parameter", "value", "90 % interval", "before", "unit", "verdict"]]
     for e in found.estimates:
         interval = "" if e.low is None or e.high is None else f"{e.low:.4g} to {e.high:.4g}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cosim.cli.arguments import Force, Overrides, ScenarioPath, Untrusted
 from cosim.cli.console import Json, count, emit, errors
 from cosim.contract.errors import Problem, refuse
+from cosim.contract.trust import distrust
 
 if TYPE_CHECKING:
     from cosim.scenario.load import Loaded
@@ -29,10 +30,7 @@ def check(
     from cosim.scenario.plan.variants import looked_at
 
     with errors(as_json):
-        if untrusted:
-            from cosim.scenario.untrusted import refuse_untrusted
-
-            refuse_untrusted(scenario, overrides or ())
+        distrust(untrusted)
         loaded, plan = checked(scenario, overrides or (), force=force)
         wrong, common = looked_at(loaded)
         refuse([*wrong, *_missing(plan), *_job(loaded), *_unlaunchable(plan)])

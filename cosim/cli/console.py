@@ -110,6 +110,8 @@ def errors(as_json: bool = False) -> Iterator[None]:
         if error.filename is None:
             raise
         fail(SetupError(f"{error.filename}: {error.strerror}{_REMEDIES.get(error.errno or 0, '')}"), as_json)
+    except SystemExit as error:  # typer's own ways to leave are none
+        fail(RunError(f"code of others asked to end this process (SystemExit: {error.code})"), as_json)
     except MemoryError:
         fail(RunError(_NO_MEMORY), as_json)
     except Exception as error:

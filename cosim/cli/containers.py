@@ -20,7 +20,7 @@ from cosim.testbed.launch.contained import ended_by_signals, outcome
 from cosim.testbed.launch.deployment import Deployment
 from cosim.testbed.launch.sources import brings_sources
 
-# Status, folder, report, error and figures, as `cosim run --json` prints them; also `text` for people, and `told`:
+# Status, folder, report, error and figures, as `cosim run --json` prints them; also `text` for people, and `reported`:
 # whether the error was shown to them.
 Ended = dict[str, Any]
 _LAST_WORDS = 5.0  # s for the last output of the run to arrive
@@ -45,7 +45,7 @@ def run_in_containers(
     heard = _Shown()
     with ended_by_signals(), Waiting(quiet=quiet) as waiting:
         deployment = Deployment(
-            plan, scenario, runs=out, values=values, options=options, build=builds, progress=waiting.tell,
+            plan, scenario, runs=out, values=values, options=options, build=builds, progress=waiting.show,
             say=_ignore if quiet else note,
         )  # fmt: skip
         with contextlib.suppress(KeyboardInterrupt), deployment:
@@ -65,7 +65,7 @@ def run_in_containers(
     if not quiet:
         for text in restarts:
             note(text)
-    return {"scenario": plan.name, **outcome(deployment, code), "text": "".join(said).strip(), "told": heard.error}
+    return {"scenario": plan.name, **outcome(deployment, code), "text": "".join(said).strip(), "reported": heard.error}
 
 
 def _dashboard(deployment: Deployment) -> None:
@@ -128,4 +128,4 @@ def images_for(scenario: Path, overrides: Sequence[str], *, quiet: bool) -> None
     if checkout(loaded.path) is None and not brings_sources():
         return
     with ended_by_signals(), Waiting(quiet=quiet) as waiting:
-        Deployment(compile_plan(loaded), loaded.path, build=True, progress=waiting.tell).provide_images()
+        Deployment(compile_plan(loaded), loaded.path, build=True, progress=waiting.show).provide_images()

@@ -48,7 +48,7 @@ def dataset(
         list[str] | None, typer.Option(help="Why a link is bad, as 'jam: jamming.loss >= 3'; the first that holds.")
     ] = None,
     drop: Annotated[
-        str | None, typer.Option(help="Columns that name somebody and are no features; default: rnti.")
+        str | None, typer.Option(help="Columns that identify a device or user and are no features; default: rnti.")
     ] = None,
     by: Annotated[
         str | None, typer.Option(help="What splits keep together: seed (default), scene, a swept key, a file's column.")
@@ -110,7 +110,7 @@ def dataset(
             f"{s:<6} {made.scenes[s]:>5} scenes {made.rows[s]:>12,} rows {made.positive[s]:>12,} positive"
             for s in made.rows
         ]
-        lines += [f"warning: '{n}' alone tells the label (area {a:.4f})" for n, a in made.leak.telling.items()]
+        lines += [f"warning: '{n}' alone predicts the label (area {a:.4f})" for n, a in made.leak.telling.items()]
         lines += [f"warning: {made.leak.repeated:.1%} of the test rows are training rows too"] * (
             made.leak.repeated > 0.01
         )

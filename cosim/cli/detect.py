@@ -43,6 +43,25 @@ def train(
         emit(facts, as_json, "\n".join([*lines, *(f"{name:<24} {lost:+.4f}" for name, lost in first)]))
 
 
+@app.command("calibrate")
+def calibrate(
+    detector: Annotated[Path, typer.Argument(help="File that 'cosim detect train' wrote.")],
+    data: Data,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File of the calibrated detector.")] = Path("calibrated.npz"),
+    false_alarms: Annotated[float, typer.Option(help="Part of the rows that may raise an alarm.")] = 0.001,
+    as_json: Json = False,
+) -> None:
+    """Raise the limit of a detector until the network's own quiet period DATA has so few false alarms."""
+    with errors(as_json):
+        from cosim.learn.detect import Detector, quieted
+
+        before = Detector.load(detector).limit
+        found = quieted(Detector.load(detector), data, false_alarms)
+        rows = found.facts["calibrated_on"]
+        facts = {"file": str(found.save(out)), "limit": found.limit, "before": before, "rows": rows}
+        emit(facts, as_json, f"{out}\nlimit {found.limit:.4g}, was {before:.4g}, on {rows:,} quiet rows")
+
+
 @app.command("judge")
 def judge(
     detector: Annotated[Path, typer.Argument(help="File that 'cosim detect train' wrote.")],
@@ -76,8 +95,8 @@ def judge(
         }  # fmt: skip
         if found.positive in (0, found.rows):
             rows["note"] = f"the split {split} has one class only: choose another one, or make it with more groups"
-        for true, told in found.causes.items():
-            rows[f"is {true}"] = "told " + ", ".join(f"{name} {number:,}" for name, number in told.items())
+        for true, reported in found.causes.items():
+            rows[f"is {true}"] = "found " + ", ".join(f"{name} {number:,}" for name, number in reported.items())
         if html is not None:
             rows["page"] = str(html)
         emit(found.as_dict(), as_json, "\n".join(f"{name:<16} {text}" for name, text in rows.items()))

@@ -24,7 +24,7 @@ _LITTLE_DISK = 1 << 30  # B; a city run writes tens of megabytes, a sweep of it 
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Checkup:
     """One thing looked at: `optional` is missing without harm, `bad` keeps runs from working."""
 
     subject: str
@@ -45,12 +45,12 @@ def doctor(as_json: Json = False) -> None:
         raise typer.Exit(2)
 
 
-def _interpreter() -> list[Finding]:
+def _interpreter() -> list[Checkup]:
     good = sys.version_info >= (3, 11)
-    return [Finding("python", "ok" if good else "bad", f"{platform.python_version()} ({sys.executable})")]
+    return [Checkup("python", "ok" if good else "bad", f"{platform.python_version()} ({sys.executable})")]
 
 
-def _core() -> list[Finding]:
+def _core() -> list[Checkup]:
     from importlib.metadata import PackageNotFoundError, requires, version
 
     from cosim.contract.versions import outside
@@ -58,8 +58,8 @@ def _core() -> list[Finding]:
     try:
         needed = [line for line in requires("continuum-cosim") or [] if "extra ==" not in line]
     except PackageNotFoundError:
-        return [Finding("continuum-cosim", "optional", "run from a checkout that is not installed")]
-    findings = [Finding("continuum-cosim", "ok", version("continuum-cosim"))]
+        return [Checkup("continuum-cosim", "optional", "run from a checkout that is not installed")]
+    findings = [Checkup("continuum-cosim", "ok", version("continuum-cosim"))]
     for line in needed:
         name = line.split(";")[0]
         for mark in "<>=!~ [(":
@@ -68,14 +68,14 @@ def _core() -> list[Finding]:
         try:
             found = version(name)
         except PackageNotFoundError:
-            findings.append(Finding(name, "bad", f"missing: {remedy}"))
+            findings.append(Checkup(name, "bad", f"missing: {remedy}"))
         else:
             bad = outside(found, line)
-            findings.append(Finding(name, "bad" if bad else "ok", f"{found}: {remedy}" if bad else found))
+            findings.append(Checkup(name, "bad" if bad else "ok", f"{found}: {remedy}" if bad else found))
     return findings
 
 
-def _adapters() -> list[Finding]:
+def _adapters() -> list[Checkup]:
     from cosim.contract.errors import SetupError
     from cosim.contract.registry import list_adapters
     from cosim.results.compiled import uncompiled
@@ -84,10 +84,10 @@ def _adapters() -> list[Finding]:
     try:
         cold = uncompiled(item.name for item in listed if not item.problem)
     except SetupError as error:  # numba is another one
-        return [Finding("machine code", "bad", str(error))]
+        return [Checkup("machine code", "bad", str(error))]
     ready = dict.fromkeys(cold, "not compiled yet: the first run takes some seconds longer")
     return [
-        Finding(
+        Checkup(
             f"adapter {item.name}",
             "optional" if item.problem else "ok",
             item.problem or ready.get(item.name, "ready"),
@@ -96,62 +96,66 @@ def _adapters() -> list[Finding]:
     ]
 
 
-def _machine() -> list[Finding]:
+def _machine() -> list[Checkup]:
     here = Path.cwd()
     free = shutil.disk_usage(here).free
     findings = [
-        Finding("cores", "ok", str(len(os.sched_getaffinity(0)))),
-        Finding("disk", "ok" if free > _LITTLE_DISK else "bad", f"{free / 1e9:.1f} GB free in {here}"),
+        Checkup("cores", "ok", str(len(os.sched_getaffinity(0)))),
+        Checkup("disk", "ok" if free > _LITTLE_DISK else "bad", f"{free / 1e9:.1f} GB free in {here}"),
     ]
     try:
         with tempfile.TemporaryFile(dir=here):
             pass
     except OSError as error:
-        findings.append(Finding("writable", "bad", f"cannot write into {here}: {error.strerror}"))
+        findings.append(Checkup("writable", "bad", f"cannot write into {here}: {error.strerror}"))
     else:
-        findings.append(Finding("writable", "ok", str(here)))
+        findings.append(Checkup("writable", "ok", str(here)))
     return findings
 
 
-def _links() -> list[Finding]:
+def _links() -> list[Checkup]:
     """What emulated links need, and what runs that died have left of them."""
     from cosim.testbed.emulation import compiled, netns, taps
 
     if os.access(taps.DEVICE, os.R_OK | os.W_OK):
-        findings = [Finding("tap interfaces", "ok", str(taps.DEVICE))]
+        findings = [Checkup("tap interfaces", "ok", str(taps.DEVICE))]
     else:
         there = taps.DEVICE.exists()
         what = "is closed to this user: emulated links are in containers" if there else "is not there (modprobe tun)"
-        findings = [Finding("tap interfaces", "optional", f"{taps.DEVICE} {what}; emulated links need it")]
+        findings = [Checkup("tap interfaces", "optional", f"{taps.DEVICE} {what}; emulated links need it")]
     problem = compiled.obstacle()
     findings.append(
-        Finding("linkd", "optional" if problem else "ok", f"in Python: {problem}" if problem else "compiled")
+        Checkup(
+            "linkd",
+            "optional" if problem else "ok",
+            f"{problem}; emulated links outside containers need it" if problem else "compiled",
+        )
     )
     left = netns.leftovers()
     if left:
         what = f"left by runs that died: {', '.join(left)}; take each away with `ip netns delete NAME`"
-        findings.append(Finding("namespaces", "optional", what))
+        findings.append(Checkup("namespaces", "optional", what))
     return findings
 
 
-def _containers() -> Finding:
+def _containers() -> Checkup:
     """Whether real nodes can be containers here."""
     from cosim.testbed.launch.engine import COMPOSE, too_old
 
     needed = ".".join(map(str, COMPOSE))
     if shutil.which("docker") is None:
-        return Finding("containers", "optional", "no program 'docker'; only real nodes as containers need it")
+        return Checkup("containers", "optional", "no program 'docker'; only real nodes as containers need it")
     compose = _says("docker", "compose", "version", "--short")
     if not compose or too_old(compose):
         what = f"compose {compose}" if compose else "no plugin 'compose'"
-        return Finding("containers", "optional", f"{what}; real nodes as containers need {needed} or newer")
+        return Checkup("containers", "optional", f"{what}; real nodes as containers need {needed} or newer")
     engine = _says("docker", "version", "--format", "{{.Server.Version}}")
     if not engine:
-        return Finding("containers", "optional", "no engine answers; start Docker, or join the group 'docker'")
+        return Checkup("containers", "optional", "no engine answers; start Docker, or join the group 'docker'")
     listed = _says("docker", "compose", "ls", "--all", "--quiet").split()
     ours = [name for name in listed if re.fullmatch(r"cosim-.+-[0-9a-f]{8}", name)]
     left = f"; up, or left by runs that died: {', '.join(ours)} (docker compose -p NAME down -v)" if ours else ""
-    return Finding("containers", "ok", f"docker {engine}, compose {compose}{left}")
+    return Checkup("containers", "ok", f"docker {engine}, compose {compose}{left}")
 
 
 def _says(*command: str) -> str:

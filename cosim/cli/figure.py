@@ -33,11 +33,13 @@ def figure(
             raise SetupError(f"--format: {', '.join(unknown) or 'nothing'} is not known; there are {known}")
         with closing(load_all(folders)) as runs:
             rows = [dict(row) for row in runs.table("figures").to_arrow_table().to_pylist()]
-            unit = runs.unit(y)
-        found = drawing.points(rows, x, y, by)
+            unit, warned = runs.unit(y), runs.warnings
+            found = drawing.points(rows, x, y, by, runs.entries)
         goal = out or Path(
             "-".join(filter(None, (y, "over", x.rsplit(".", 1)[-1], by and "by", by.rsplit(".", 1)[-1])))
         )
         files = drawing.write(found, goal, wanted, x=x, y=y, by=by, unit=unit)
-        data = {"files": [str(file) for file in files], "points": [drawing.plain(point) for point in found]}
-        emit(data, as_json, "\n".join(str(file) for file in files))
+        points = [drawing.plain(point) for point in found]
+        data = {"files": [str(file) for file in files], "points": points, "warnings": warned}
+        lines = [f"warning: {run}: {text}" for run, texts in warned.items() for text in texts]
+        emit(data, as_json, "\n".join([*map(str, files), *lines]))

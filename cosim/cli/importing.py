@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cosim.cli.console import Json, count, emit, errors, note
+from cosim.cli.console import count, emit, note
 
 if TYPE_CHECKING:
     from cosim.sources.importing.imported import Imported
 
+# Each source is a command: those of modules beside this one, and those of extensions.
 app = typer.Typer(no_args_is_help=True, help="Make a scenario from another simulator's files or from a trace.")
 
 Out = Annotated[
@@ -36,7 +37,7 @@ def finish(imported: Imported, out: Path, *, force: bool, strict: bool, as_json:
         for notice in imported.notices:
             note(f"{notice.level}: {notice}")
     levels = Counter(notice.level for notice in imported.notices)
-    told = ", ".join(f"{number} {level}" for level, number in sorted(levels.items()))
+    reported = ", ".join(f"{number} {level}" for level, number in sorted(levels.items()))
     emit(
         {
             "scenario": str(path),
@@ -45,23 +46,5 @@ def finish(imported: Imported, out: Path, *, force: bool, strict: bool, as_json:
             "notices": [notice.as_dict() for notice in imported.notices],
         },
         as_json,
-        f"scenario  {path} - {count(len(imported.notices), 'notice')}{f' ({told})' if told else ''}",
+        f"scenario  {path} - {count(len(imported.notices), 'notice')}{f' ({reported})' if reported else ''}",
     )
-
-
-# One command per source follows; each imports its reader when it is called.
-
-
-@app.command()
-def mlsysops(
-    files: Annotated[list[Path], typer.Argument(help="Descriptors (YAML), or folders of them.")],
-    out: Out,
-    force: Force = False,
-    strict: Strict = False,
-    as_json: Json = False,
-) -> None:
-    """Import descriptors of the MLSysOps framework: nodes, clusters, datacentres, continuum, applications."""
-    with errors(as_json):
-        from cosim.sources.importing.mlsysops import read
-
-        finish(read(files), out, force=force, strict=strict, as_json=as_json)

@@ -12,7 +12,7 @@ from cosim.cli.importing import Force, Out, Strict, finish
 
 
 def osm(
-    source: Annotated[Path, typer.Argument(help="An export of OpenStreetMap: .osm, .osm.xml, .osm.gz.")],
+    source: Annotated[Path, typer.Argument(help="An export of OpenStreetMap: .osm, .osm.gz, .osm.pbf.")],
     out: Out,
     stations: Annotated[Path | None, typer.Option(help="A table of base stations; default: chosen on roofs.")] = None,
     count: Annotated[int, typer.Option("--most-stations", help="At most so many are chosen.", min=1)] = 64,
@@ -43,9 +43,3 @@ def stations(
         from cosim.sources.importing.stations import read
 
         finish(read(source, users=users), out, force=force, strict=strict, as_json=as_json)
-
-
-def add(app: typer.Typer) -> None:
-    """Add the commands to `cosim import`."""
-    app.command("osm")(osm)
-    app.command("stations")(stations)

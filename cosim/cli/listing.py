@@ -11,6 +11,10 @@ import typer
 from cosim.cli.console import Json, beside, emit, errors
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import BaseModel
+
     from cosim.contract.adapter import AdapterKind
     from cosim.contract.signals import Signal
 
@@ -71,23 +75,46 @@ def _keys(name: str, as_json: bool) -> None:
         head = beside(f"{name}: ", kind.summary) + "\n\n"
         tail = f"\n\nFor example\n\n{textwrap.indent(kind.example, '  ')}" if kind.example else ""
         reads, writes = _signals(kind)
-        told = f"\n\nSo configured it reads {', '.join(reads) or 'nothing'}, and writes{'' if writes else ' nothing'}"
+        brought = {"nodes": _brought(kind.node_keys()), "events": _brought(kind.event_kinds())}
+        for where, found in brought.items():
+            for key, (meaning, inside) in found.items():
+                parts = [beside(f"{key}, {'a key of nodes' if where == 'nodes' else 'an event'}: ", meaning)]
+                parts += [beside(f"  {part:<14} ", text) for part, text in inside.items()]
+                tail = tail.rstrip() + "\n\n" + "\n".join(parts)
+        reported = (
+            f"\n\nSo configured it reads {', '.join(reads) or 'nothing'}, and writes{'' if writes else ' nothing'}"
+        )
         for signal in writes:
             rows = [f"{one.name:<14} {one.dtype:<7} {one.unit:<6} {one.meaning}" for one in signal.columns]
-            told += "\n\n  " + "\n    ".join([f"{signal.name}: {signal.meaning}", *rows])
+            reported += "\n\n  " + "\n    ".join([f"{signal.name}: {signal.meaning}", *rows])
         columns = ("name", "dtype", "unit", "meaning")
         data = {"name": name, "summary": kind.summary, "keys": keys, "example": kind.example}
         emit(
             {
                 **data,
+                **{w: {k: {"meaning": m, "keys": i} for k, (m, i) in found.items()} for w, found in brought.items()},
                 "reads": reads,
                 "writes": {
                     one.name: [{key: getattr(c, key) for key in columns} for c in one.columns] for one in writes
                 },
             },
             as_json,
-            head + "\n".join(lines) + tail.rstrip() + told,
+            head + "\n".join(lines) + tail.rstrip() + reported,
         )
+
+
+def _brought(models: Mapping[str, type[BaseModel]]) -> dict[str, tuple[str, dict[str, str]]]:
+    """Of each model its meaning, and what may stand in it, besides what may in all events."""
+    from cosim.contract.block import EventKey
+
+    common = {"do", *EventKey.model_fields}
+    return {
+        name: (
+            (model.__doc__ or "").partition("\n")[0],
+            {one.alias or key: one.description or "" for key, one in model.model_fields.items() if key not in common},
+        )
+        for name, model in models.items()
+    }
 
 
 def _signals(kind: AdapterKind) -> tuple[list[str], list[Signal]]:
@@ -100,18 +127,29 @@ def _signals(kind: AdapterKind) -> tuple[list[str], list[Signal]]:
 
 
 def schedulers(as_json: Json = False) -> None:
-    """List the schedulers and policies, the decisions that they take, and the models that take them."""
+    """List the schedulers and policies with the decisions that they take, and what each model answers to them."""
     from cosim.schedulers import list_schedulers
 
     found = list_schedulers()
     width = max((len(item.name) for item in found), default=0)
     data = [
-        {"name": one.name, "decisions": one.decisions, "models": one.models, "summary": one.summary} for one in found
-    ]
-    lines = [
-        beside(f"{one.name:<{width}}  {'+'.join(one.decisions):<13}  {', '.join(one.models):<31}  ", one.summary)
+        {"name": one.name, "decisions": one.decisions, "models": one.models, "answers": one.answers,
+         "summary": one.summary}
         for one in found
-    ]
+    ]  # fmt: skip
+    lines = [beside(f"{one.name:<{width}}  {'+'.join(one.decisions):<13}  ", one.summary) for one in found]
+    models = list(found[0].answers) if found else []
+    notes: dict[str, int] = {}
+    lines += ["", *(f"{chr(97 + k)}: {model}" for k, model in enumerate(models))]
+    lines += ["", " " * width + "".join(f"  {chr(97 + k)}".ljust(8) for k in range(len(models)))]
+    for one in found:
+        cells = []
+        for answer in one.answers.values():
+            takes, _, why = answer.partition(": ")
+            mark = f"{takes} {notes.setdefault(why, len(notes) + 1)}" if why else takes
+            cells.append(f"  {mark:<6}")
+        lines.append("".join([f"{one.name:<{width}}", *cells]).rstrip())
+    lines += ["", *(beside(f"{number:>2}  ", why) for why, number in notes.items())]
     emit({"schedulers": data}, as_json, "\n".join(lines))
 
 

@@ -22,39 +22,19 @@ import typer
 
 from cosim.cli.progress import LOADING
 
-# Each command and where it is. Those that are groups of commands have a `typer.Typer` there.
-_COMMANDS = {
-    "check": "check:check",
-    "plan": "plan:plan",
-    "run": "run:run",
-    "view": "view:view",
-    "render": "render:render",
-    "report": "report:report",
-    "compare": "compare:compare",
-    "sweep": "sweep:sweep",
-    "size": "size:size",
-    "dataset": "dataset:dataset",
-    "figure": "figure:figure",
-    "publish": "publish:publish",
-    "rerun": "publish:rerun",
-    "calibrate": "calibrate:calibrate",
-    "predict": "predict:predict",
-    "whatif": "whatif:whatif",
-    "attach": "attach:attach",
-    "live-key": "attach:live_key",
-    "nodes": "nodes:nodes",
-    "adapters": "listing:adapters",
-    "schedulers": "listing:schedulers",
-    "scenarios": "listing:scenarios",
-    "schema": "schema:schema",
-    "doctor": "doctor:doctor",
-    "import": "importing:app",
-    "export": "exporting:app",
-    "new": "new:app",
-    "detect": "detect:app",
-}
+# Each command and where it is; those that are groups of commands have a `typer.Typer` there.
+_ELSEWHERE = {
+    "live-key": "attach:live_key", "adapters": "listing:adapters",
+    "schedulers": "listing:schedulers", "scenarios": "listing:scenarios", "import": "importing:app",
+    "export": "exporting:app", "new": "new:app", "detect": "detect:app",
+}  # fmt: skip
+_COMMANDS = {name: _ELSEWHERE.get(name, f"{name}:{name}") for name in (
+    "check", "plan", "run", "view", "command", "shell", "render", "report", "compare", "sweep", "size", "dataset",
+    "figure", "calibrate", "predict", "whatif", "attach", "live-key", "nodes", "adapters", "schedulers", "scenarios",
+    "schema", "doctor", "import", "export", "new", "detect",
+)}  # fmt: skip
+_GROUPS = {"import": "importers", "export": "exporters"}  # commands whose own are entry points
 _PATIENCE = 10.0  # s
-_SOURCES = ("importing_traces", "importing_city")  # of `cosim import`
 
 
 def _version(wanted: bool) -> None:
@@ -96,6 +76,11 @@ def _add(app: typer.Typer, name: str, kind: str = "commands") -> None:
             settings = {"ignore_unknown_options": True}
             app.command(name, help=f"Not there: {error}", context_settings=settings)(_absent(error))
             return
+    if kind == "commands" and name in _GROUPS:
+        from cosim.contract.plugins import installed
+
+        for one in installed(_GROUPS[name]):
+            _add(found, one, _GROUPS[name])
     if isinstance(found, typer.Typer):
         app.add_typer(found, name=name)
     else:
@@ -131,13 +116,8 @@ def _app(names: Iterable[str]) -> typer.Typer:
 
 @cache
 def _whole() -> typer.Typer:
-    from cosim.cli import importing
     from cosim.contract.plugins import installed
 
-    for name in _SOURCES:
-        import_module(f"cosim.cli.{name}").add(importing.app)
-    for name in installed("importers"):
-        _add(importing.app, name, "importers")
     return _app((*_COMMANDS, *(name for name in installed("commands") if name not in _COMMANDS)))
 
 
@@ -161,7 +141,7 @@ def main() -> None:
         if getattr(sys, name) is None:  # closed by who started this
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - stays open
     asked = sys.argv[1:2]  # one command needs no other; help, completion and misspelt names need all
-    alone = bool(asked) and asked[0] != "import" and _is_command(asked[0])
+    alone = bool(asked) and _is_command(asked[0])
     app = _app(asked) if alone else _whole()
     try:
         if "--json" in sys.argv:
@@ -192,7 +172,8 @@ def _leave(status: int) -> NoReturn:
     """
     late = threading.Timer(_PATIENCE, _end, (status, True))
     late.daemon = True
-    late.start()
+    with suppress(RuntimeError):  # the system gives no further threads
+        late.start()
     with suppress(KeyboardInterrupt):  # Ctrl-C now asks for the end that comes anyway
         threading._shutdown()  # type: ignore[attr-defined]
     late.cancel()

@@ -22,10 +22,9 @@ def nodes(
 ) -> None:
     """List the live nodes of a run under way: who is there, since when, clock offset, load and links."""
     from cosim.talk import control
-    from cosim.testbed.live import finding
 
     with errors(as_json):
-        address, token = finding.find(where or finding.newest(), environment.text("COSIM_LIVE_TOKEN"))
+        address, token = control.find(where, environment.text("COSIM_LIVE_TOKEN"), control.LIVE)
         if evict:
             answer = control.command(address, token, "evict", node=evict)
             emit(answer, as_json, f"{evict} is evicted until the run ends")

@@ -15,7 +15,7 @@ from cosim.cli.arguments import Overrides, ScenarioPath
 from cosim.cli.console import Json, emit, errors, note
 
 if TYPE_CHECKING:
-    from cosim.twin.prediction.predict import Prediction
+    from cosim.twin.prediction.predict import BandPrediction
 
 _EVERY = 2.0  # s between two lines of progress
 
@@ -36,6 +36,7 @@ def predict(
 ) -> None:
     """Predict a scenario with what a calibration leaves open: a band for every figure of its report."""
     with errors(as_json):
+        from cosim.contract.seals import sealed
         from cosim.results.folder import write_json
         from cosim.twin.prediction.draws import read
         from cosim.twin.prediction.predict import predict as run
@@ -60,12 +61,12 @@ def predict(
             from cosim.report.prediction import write_prediction
 
             files["report"] = write_prediction(found, level, folder / "report.html")
-        data = {"level": level, **asdict(found), **{name: str(path) for name, path in files.items()}}
-        write_json(files["prediction"], data)
+        data = {"format": 1, "level": level, **asdict(found), **{name: str(path) for name, path in files.items()}}
+        write_json(files["prediction"], sealed(data))
         emit(data, as_json, _text(found, level, every, lambda: [f"{n:<12} {p}" for n, p in files.items()]))
 
 
-def _text(found: Prediction, level: float, every: bool, files: Callable[[], list[str]]) -> str:
+def _text(found: BandPrediction, level: float, every: bool, files: Callable[[], list[str]]) -> str:
     from cosim.cli.calibrate import table
     from cosim.report.tables import unit_of
     from cosim.report.text import figure

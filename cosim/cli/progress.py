@@ -110,7 +110,7 @@ class Waiting:
             self._status = None
         self._quiet = True
 
-    def tell(self, text: str) -> None:
+    def show(self, text: str) -> None:
         """Show what is going on now; to be called again while it goes on."""
         now = time.monotonic()
         if self._quiet or (not interactive() and now < self._next):

@@ -44,7 +44,7 @@ def render(
     with errors(as_json):
         loaded = load(scenario, [*(overrides or []), "run.nodes=containers"])
         plan = compile_plan(loaded)
-        target = (out or loaded.path.parent / "compose.yaml").resolve()
+        target = out.resolve() if out else loaded.path.parent.resolve() / "compose.yaml"
         root = None if images else checkout(loaded.path)
         target.parent.mkdir(parents=True, exist_ok=True)
         others: dict[str, str] = {}
@@ -53,6 +53,8 @@ def render(
             text, others = divided(plan, loaded.path, target.parent, root, overrides or (), machines)
         else:
             text = render(plan, loaded.path, target.parent, root, overrides or ())
+        if not out and target.is_symlink():  # many shipped scenarios share a file
+            target.unlink()
         target.write_text(text, encoding="utf-8")
         for machine, other in others.items():
             (target.parent / f"compose.{machine}.yaml").write_text(other, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`cosim report`: write the report of a run or a sweep again."""
+"""`cosim report`: write the report of a run, a sweep or a prediction again."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ from cosim.cli.console import Json, emit, errors
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="A run folder or a sweep folder.")],
+    folder: Annotated[Path, typer.Argument(help="The folder of a run, a sweep or a prediction.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write it; default: in the folder.")] = None,
     maps: Annotated[
         list[Path] | None, typer.Option("--map", help="GeoJSON to draw under the map; kept in the run folder.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the report of a run or a sweep: one HTML file that needs no network."""
+    """Write the report of a run, a sweep or a prediction: one HTML file that needs no network."""
     with errors(as_json):
         from cosim.report import write_report, write_sweep_report
 
+        if (folder / "prediction.json").exists():
+            from cosim.report.prediction import page_again
+
+            path = page_again(folder / "prediction.json", out)
+            emit({"report": str(path)}, as_json, str(path))
+            return
         sweep = (folder / "sweep.json").exists()
         if maps:
             _add_maps(folder, maps, sweep)
@@ -45,7 +51,8 @@ def _add_maps(folder: Path, maps: list[Path], sweep: bool) -> None:
 
 def _refuse_damage(sweep: Path) -> None:
     """Raise `DamagedError` when runs of a sweep are not as they were written; its page lists them as failed."""
-    from cosim.results.folder import DamagedError, RunFolder
+    from cosim.contract.seals import DamagedError
+    from cosim.results.folder import RunFolder
 
     damaged = []
     for manifest in sorted(sweep.glob("runs/*/*/manifest.json")):

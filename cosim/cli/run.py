@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,6 +16,7 @@ from cosim.cli.arguments import SCENARIO, Force, Overrides, Untrusted
 from cosim.cli.console import Json, emit, errors, note
 from cosim.contract import environment
 from cosim.contract.errors import CosimError, Problem, RunError, ScenarioError, SetupError
+from cosim.contract.trust import distrust
 
 if TYPE_CHECKING:
     from cosim.cli.progress import RunProgress
@@ -71,6 +73,7 @@ def run(
     from cosim.scenario.sweep import seeds
 
     with _afterwards(), errors(as_json):
+        distrust(untrusted)
         if resume is not None:
             if scenario is not None or overrides or seed is not None or nodes is not None:
                 raise SetupError("a run that is resumed has its scenario and settings already; give --resume RUN alone")
@@ -78,19 +81,18 @@ def run(
             return
         if scenario is None:
             raise SetupError("give a scenario: a file, or a folder that holds scenario.cosim.yaml")
-        if untrusted:
-            from cosim.scenario.untrusted import refuse_untrusted
-
-            refuse_untrusted(scenario, overrides or [])
         chosen = seeds(seed) if seed is not None else []
         if len(chosen) > 1:
             if publish or publish_at or control or control_at:
                 option = "--control" if control or control_at else "--publish"
                 raise ScenarioError(Problem("only a single run can be watched", option, hint="give one --seed"))
-            from cosim.cli.sweep import replicate
+            from cosim.cli.sweep import SweepOptions, replicate
 
             settings = [*(overrides or []), *([f"run.nodes={nodes}"] if nodes is not None else [])]
-            replicate(scenario, settings, chosen, out, driver, workers, timeout, with_report, quiet, as_json)
+            replicate(scenario, settings, chosen, SweepOptions(
+                out=out, driver=driver, workers=workers, timeout=timeout, with_report=with_report, quiet=quiet,
+                as_json=as_json,
+            ))  # fmt: skip
             return
         if timeout is not None:
             raise ScenarioError(Problem("only several runs can be limited", "timeout", hint="give --seed 1..5"))
@@ -98,8 +100,8 @@ def run(
         if nodes is not None:
             settings.append(f"run.nodes={nodes}")
         _run_once(
-            scenario, settings, out, driver, publish_at or publish, control_at or control, count_faults, with_report,
-            force, quiet, as_json,
+            scenario, settings, out, driver, publish=publish_at or publish, control=control_at or control,
+            count_faults=count_faults, with_report=with_report, force=force, quiet=quiet, as_json=as_json,
         )  # fmt: skip
 
 
@@ -118,6 +120,7 @@ def _run_once(
     overrides: list[str],
     out: Path,
     driver: Literal["mosaik", "loop"],
+    *,
     publish: bool | str,
     control: bool | str,
     count_faults: bool,
@@ -152,7 +155,7 @@ def _run_once(
             counting=count_faults,
         )  # fmt: skip
 
-    _tell(plan, carry_out, with_report, quiet, as_json)
+    _run_and_print(plan, carry_out, with_report, quiet, as_json)
 
 
 def _resume(
@@ -176,17 +179,18 @@ def _resume(
             progress=progress.tick, say=progress.say, counting=count_faults, again=again,
         )  # fmt: skip
 
-    _tell(again.plan, carry_out, with_report, quiet, as_json)
+    _run_and_print(again.plan, carry_out, with_report, quiet, as_json)
 
 
-def _tell(
+def _run_and_print(
     plan: Plan, carry_out: Callable[[RunProgress], Outcome], with_report: bool, quiet: bool, as_json: bool
 ) -> None:
     """Carry out a run with its progress on the terminal, and report how it ended."""
     from cosim.cli.progress import RunProgress
     from cosim.results.folder import outside
 
-    with RunProgress(plan, quiet=quiet or as_json) as progress:
+    aside = redirect_stdout(sys.stderr) if as_json else nullcontext()  # adapters of others print
+    with aside, RunProgress(plan, quiet=quiet or as_json) as progress:
         outcome = carry_out(progress)
     path, error = None, outcome.error
     if with_report:
@@ -207,6 +211,7 @@ def _tell(
             "report": str(path) if path else None,
             "error": str(error) if error else None,
             "figures": outcome.figures,
+            "warnings": outcome.warnings,
         },
         as_json,
         "\n".join(
@@ -215,6 +220,7 @@ def _tell(
                 [
                     f"{plan.name}: {outcome.status}, {outcome.summary}",
                     outcome.lateness,
+                    *(f"warning: {text}" for text in outcome.warnings),
                     f"results  {outside(outcome.folder)}",
                     f"report   {outside(path)}" if path else "",
                 ],
@@ -241,9 +247,9 @@ def _run_containers(
     found = run_in_containers(plan, scenario, overrides, out, options, quiet=quiet)
     lines = [f"{found['scenario']}: {found['status']}", f"results  {found['folder']}", f"report   {found['report']}"]
     said = found.pop("text") or "\n".join(lines if found["report"] else lines[:2])  # killed, it has printed nothing
-    told = found.pop("told")
+    reported = found.pop("reported")
     emit(found, as_json, said)
     if found["error"]:
-        if not as_json and not told:
+        if not as_json and not reported:
             note(f"error: {found['error']}")
         raise typer.Exit(RunError.exit_code)

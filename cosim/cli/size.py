@@ -78,7 +78,7 @@ def _share(text: str) -> float:
 
 
 def _lines(sizing: Sizing) -> list[str]:
-    from cosim.report.size import cost_words, table
+    from cosim.report.size import contrary, cost_words, table, warnings
 
     found = table(sizing)
     rows = [found.heads, *(tuple(cell.text for cell in row) for row in found.rows)]
@@ -88,13 +88,8 @@ def _lines(sizing: Sizing) -> list[str]:
         "",
         sizing.sentence(),
         *cost_words(sizing),
-        *(f"not monotone: {one}" for one in _contrary(sizing)),
+        *(f"not monotone: {one}" for one in contrary(sizing)),
+        *(f"warning: {one}" for one in warnings(sizing)),
         f"{count(sizing.runs, 'run')}, {sizing.wall_seconds:.0f} s of run time",
         f"results  {sizing.folder}",
     ]
-
-
-def _contrary(sizing: Sizing) -> list[str]:
-    from cosim.report.size import contrary
-
-    return contrary(sizing)

@@ -7,13 +7,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from cosim.cli.arguments import Overrides, ScenarioPath
+from cosim.cli.arguments import Overrides, ScenarioPath, Untrusted, names_in
 from cosim.cli.console import Json, count, emit, errors, note
 from cosim.contract.errors import CosimError, Problem, ScenarioError, refuse
+from cosim.contract.trust import distrust
 from cosim.contract.units import parse
 
 Driver = Literal["mosaik", "loop"]
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 def sweep(
     scenario: ScenarioPath,
     overrides: Overrides = None,
+    untrusted: Untrusted = False,
     seed: Annotated[str | None, typer.Option(help="Seeds to repeat every run with, as 1..20 or 3,5,9.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder that the sweep's folder is made in.")] = Path("runs"),
     executor: Annotated[str, typer.Option(help="Where the runs are made: local, ray, or ray:ADDRESS.")] = "local",
@@ -41,6 +43,9 @@ def sweep(
     timeout: Annotated[str | None, typer.Option(help="Wall-clock limit of each run, as '10 min'.")] = None,
     driver: Annotated[Driver, typer.Option(help="Who coordinates a run.")] = "loop",
     with_report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    chosen: Annotated[
+        str, typer.Option("--figures", help="Columns of the table, as late_share,energy_total; default: what differs.")
+    ] = "",
     dry: Annotated[bool, typer.Option("--dry-run", help="List the runs and make none.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")] = False,
     as_json: Json = False,
@@ -51,6 +56,7 @@ def sweep(
     from cosim.scenario.sweep import expand, repeated, seeds
 
     with errors(as_json):
+        distrust(untrusted)
         loaded = load(scenario, overrides or ())
         refuse(wrong_values(loaded))
         variants = [*expand(loaded)] if seed is None else repeated(expand(loaded), seeds(seed))
@@ -61,77 +67,72 @@ def sweep(
                 "\n".join(variant.label or "as it is" for variant in variants) + f"\n{count(len(variants), 'run')}",
             )
             return
-        _carry_out(
-            loaded, variants, overrides or [], out, executor, workers, timeout, driver, with_report, quiet, as_json
-        )
+        options = SweepOptions(
+            out=out, driver=driver, executor=executor, workers=workers, timeout=timeout, with_report=with_report,
+            quiet=quiet, as_json=as_json, chosen=names_in(chosen),
+        )  # fmt: skip
+        _carry_out(loaded, variants, overrides or [], options)
 
 
-def replicate(
-    scenario: Path,
-    overrides: list[str],
-    chosen: Sequence[int],
-    out: Path,
-    driver: Driver,
-    workers: int,
-    timeout: str | None,
-    with_report: bool,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+class SweepOptions(NamedTuple):
+    """How several runs are made."""
+
+    out: Path
+    driver: Driver
+    workers: int
+    timeout: str | None
+    with_report: bool
+    quiet: bool
+    as_json: bool
+    executor: str = "local"
+    chosen: Sequence[str] = ()
+
+
+def replicate(scenario: Path, overrides: list[str], chosen: Sequence[int], options: SweepOptions) -> None:
     """The runs of `cosim run --seed 1..20`: one scenario, many seeds."""
     from cosim.scenario.load import load
     from cosim.scenario.sweep import Variant
 
     loaded = load(scenario, overrides)
     variants = [Variant({"run.seed": value}) for value in chosen]
-    _carry_out(loaded, variants, overrides, out, "local", workers, timeout, driver, with_report, quiet, as_json)
+    _carry_out(loaded, variants, overrides, options)
 
 
-def _carry_out(
-    loaded: Loaded,
-    variants: Sequence[Variant],
-    overrides: list[str],
-    out: Path,
-    executor: str,
-    workers: int,
-    timeout: str | None,
-    driver: Driver,
-    with_report: bool,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+def _carry_out(loaded: Loaded, variants: Sequence[Variant], overrides: list[str], options: SweepOptions) -> None:
     from cosim.results.executor import make_executor
-    from cosim.results.replications import groups_of_sweep
+    from cosim.results.replications import groups_of_sweep, main_figures
     from cosim.results.sweep import run_sweep
 
     scenario, usual = loaded.path, loaded.scenario.run.nodes
+    workers, silent = options.workers, options.quiet or options.as_json
     worlds = {str(variant.assignments.get("run.nodes", usual)): variant.overrides for variant in variants}
     if "containers" in worlds:
         from cosim.cli.containers import images_for
 
-        images_for(scenario, [*overrides, *worlds["containers"]], quiet=quiet or as_json)
+        images_for(scenario, [*overrides, *worlds["containers"]], quiet=silent)
     if not workers and worlds.keys() - {"process"}:
         workers = 1  # real nodes compute: of two runs at a time each would find the machine busy
     folder = run_sweep(
         scenario,
         variants,
-        make_executor(executor, workers),
-        base=out,
+        make_executor(options.executor, workers),
+        base=options.out,
         overrides=overrides,
-        driver=driver,
-        limit=limit_of(timeout),
-        progress=None if quiet or as_json else _progress(),
+        driver=options.driver,
+        limit=limit_of(options.timeout),
+        progress=None if silent else _progress(),
     )
     path = None
-    if with_report:
+    if options.with_report:
         from cosim.report import write_sweep_report
 
-        _write_reports(folder, quiet or as_json)
+        _write_reports(folder, silent)
 
-        path = write_sweep_report(folder.path)
+        path = write_sweep_report(folder.path, chosen=options.chosen)
     results = folder.results()
     failed = [result for result in results if result.status != "complete"]
     groups = groups_of_sweep(folder.path, results)
+    main_figures(groups, options.chosen)  # refuses those that no run has
     emit(
         {
             "folder": str(folder.path),
@@ -146,14 +147,15 @@ def _carry_out(
                     "parameters": dict(some.assignment),
                     "runs": len(some.runs),
                     "figures": {key: asdict(estimate) for key, estimate in some.estimates().items()},
+                    "warnings": some.warnings,
                 }
                 for some in groups
             ],
         },
-        as_json,
+        options.as_json,
         lambda: "\n".join(
             [
-                *_table(groups),
+                *_table(groups, options.chosen),
                 f"{len(results) - len(failed)} of {len(results)} runs complete",
                 *(f"  {_name(r)}: {r.status}: {r.error}{f' (log: {r.log})' if r.log else ''}" for r in failed[:_SHOWN]),
                 *([f"  and {len(failed) - _SHOWN} more"] if len(failed) > _SHOWN else []),
@@ -196,33 +198,30 @@ def limit_of(timeout: str | None, option: str = "timeout") -> float | None:
     return seconds
 
 
-def _table(groups: Sequence[Group]) -> list[str]:
+def _table(groups: Sequence[Group], chosen: Sequence[str]) -> list[str]:
     """Mean ± half the 95 % confidence interval of the main figures, one line per combination."""
-    from cosim.report.text import interval, is_share, label
+    from cosim.report.text import estimated, label
     from cosim.results.replications import main_figures
 
     if not groups:
         return []
-    keys = main_figures(groups)
+    keys = main_figures(groups, chosen)
     paths = list(dict.fromkeys(path for some in groups for path in some.assignment))
     rows = [[*(path.rsplit(".", 1)[-1] for path in paths), "runs", *(label(key) for key in keys)]]
     for some in groups[:_ROWS]:
         estimates = some.estimates()
-        shown = []
-        for key in keys:
-            found = estimates.get(key)
-            if found is None:
-                shown.append("–")
-            else:
-                unit = "%" if is_share(key, found.mean, found.unit) else found.unit
-                shown.append(interval(found.mean, found.half, unit))
+        shown = [estimated(key, estimates.get(key)) for key in keys]
         rows.append([*(str(some.assignment.get(path, "–")) for path in paths), str(len(some.runs)), *shown])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     if len(groups) > _ROWS:
         lines.append(f"and {len(groups) - _ROWS} more combinations, in the report")
     note = ["mean ± half of the 95 % confidence interval"] if any(len(some.runs) > 1 for some in groups) else []
-    return [*lines, *note, ""]
+    warned = []
+    for some in groups[:_ROWS]:
+        name = ", ".join(f"{path.rsplit('.', 1)[-1]} {value}" for path, value in some.assignment.items())
+        warned += [f"warning: {f'{name}: ' if name else ''}{text}" for text in some.warnings]
+    return [*lines, *note, *warned, ""]
 
 
 def _progress() -> Progress:

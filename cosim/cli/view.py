@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +16,7 @@ from cosim.contract.errors import Problem, ScenarioError, require
 
 if TYPE_CHECKING:
     from cosim.report.web.candidates import Candidates
-    from cosim.report.web.source import Source
+    from cosim.report.web.source import RunSource
 
 _RUNS = 20  # of each candidate
 
@@ -56,22 +57,36 @@ def view(
         from cosim.report.web.serve import bind, serve
 
         given = os.environ.get("COSIM_TOKEN", "") if token is None else token
+        published = os.environ.get("COSIM_PUBLISHED", "").strip()
+        password = _password(host, published)
         with bind(host, port) as listener, TemporaryDirectory(prefix="cosim-what-if-") as work:
-            source = _source(run, map_files or [], folder)
+            source = _source(run, map_files or [], folder, given.strip())
             asked = _candidates(folder or getattr(source, "folder", None), scenario, change or [], twin, Path(work))
-            app = make_app(source, token=given.strip(), hosts=[host, *(name or ())], candidates=asked)
-            serve(app, listener, typer.echo, os.environ.get("COSIM_PUBLISHED", "").strip())
+            app = make_app(
+                source, token=given.strip(), hosts=[host, *(name or ())], candidates=asked, password=password
+            )
+            serve(app, listener, typer.echo, published)
         note("the dashboard has ended")
 
 
-def _source(run: str | None, maps: Sequence[Path] = (), beside: Path | None = None) -> Source:
+def _password(host: str, published: str) -> str:
+    """What browsers must give, "" for nothing: needed beyond loopback, which a container's port is not by itself."""
+    given = os.environ.get("COSIM_PASSWORD", "").strip()
+    if given or published or host in ("127.0.0.1", "::1", "localhost"):
+        return given
+    made = secrets.token_urlsafe(12)
+    note(f"others can reach this dashboard: it asks for the password {made} (COSIM_PASSWORD sets another)")
+    return made
+
+
+def _source(run: str | None, maps: Sequence[Path] = (), beside: Path | None = None, token: str = "") -> RunSource:
     from cosim.report.web.finished import FinishedRun
     from cosim.report.web.live import LiveSource
     from cosim.results.folder import RunFolder, latest
 
     if run is not None and run.startswith(("tcp://", "ipc://")):
         _readable(maps)
-        return LiveSource(run, maps, beside)
+        return LiveSource(run, maps, beside, token)
     folder = RunFolder.open(run) if run is not None else latest(Path("runs"))
     note(f"showing {folder.path}")
     if folder.alive:
