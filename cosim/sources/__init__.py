@@ -1,1 +1,1 @@
-"""What others wrote: files of other simulators, traces and tables."""
+"""What others wrote: files of other simulators, maps and tables."""

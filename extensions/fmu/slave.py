@@ -24,7 +24,7 @@ class ScenarioSlave(Fmi3Slave):  # type: ignore[misc]  # the package has no type
 
     def __init__(self, **words: object) -> None:
         super().__init__(**words)
-        from cosim.results.fmu.unit import ScenarioUnit
+        from cosim.extensions.fmu.unit import ScenarioUnit
 
         unit = self._unit = ScenarioUnit(Path(str(self.resources)))
         self.description = unit.model["description"]

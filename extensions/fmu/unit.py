@@ -14,7 +14,7 @@ import numpy as np
 from cosim.bus.runtime import Runtime
 from cosim.contract.entities import Event, SlotRange
 from cosim.contract.errors import RunError
-from cosim.results.fmu import MODEL
+from cosim.extensions.fmu import MODEL
 from cosim.results.session import build_adapters
 from cosim.scenario.plan.catalogue import signals_of
 from cosim.scenario.plan.compile import plan_of
@@ -31,7 +31,7 @@ class ScenarioUnit:
         self.values = dict.fromkeys(self.model["outputs"], math.nan)
         self.up: dict[str, bool] = dict.fromkeys(self.model["inputs"], True)
         self.parameters: dict[str, Any] = {"seed": self.model["seed"], **self.model["parameters"]}
-        self._told = dict(self.up)
+        self._reported = dict(self.up)
         self._runtime: Runtime | None = None
 
     def start(self) -> None:
@@ -62,8 +62,8 @@ class ScenarioUnit:
         if runtime is None:
             raise RunError("the unit has not left initialisation")
         for name, up in self.up.items():
-            if up != self._told[name]:
-                self._told[name] = up
+            if up != self._reported[name]:
+                self._reported[name] = up
                 slot = self._slots[self.model["inputs"][name]]
                 runtime.inject(Event(0.0, "recover" if up else "fail", (SlotRange(slot, 1),)))
         while not self.over and runtime.plan.time(runtime.ticks_done) <= until + _SOON:

@@ -156,8 +156,8 @@ def _messages(run: Run) -> Iterator[tuple[float, str, Document, Document]]:
 
 def _windows(run: Run) -> Iterator[tuple[float, float]]:
     """Spans of time with not too many rows each."""
-    told = [run.sql(f'SELECT count(*), max(time) FROM "{name}"').fetchall()[0] for name in run.signals]
-    rows, end = sum(int(count) for count, _ in told), max((last or 0.0 for _, last in told), default=0.0)
+    reported = [run.sql(f'SELECT count(*), max(time) FROM "{name}"').fetchall()[0] for name in run.signals]
+    rows, end = sum(int(count) for count, _ in reported), max((last or 0.0 for _, last in reported), default=0.0)
     count = max(1, math.ceil(rows / _AT_ONCE))
     edges = [k * end / count for k in range(count)]
     yield from zip(edges, [*edges[1:], math.inf], strict=True)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
 from cosim.extensions.published_data.models import discharge
-from cosim.extensions.published_data.models.discharge import PER_SECOND, Flights
+from cosim.extensions.published_data.models.discharge import PER_SECOND, DischargeFlights
 from cosim.twin.jobs.files import column, find, held_back, numbers, setting, table
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 
@@ -36,16 +36,16 @@ SHORTEST = 20  # s of a flight that is used
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Flight:
+class BatteryFlight:
     """One log at 10 Hz."""
 
     name: str
     voltage: Floats  # (steps,) V
 
 
-def read(data: Path) -> tuple[list[Flight], list[str]]:
+def read(data: Path) -> tuple[list[BatteryFlight], list[str]]:
     """The flights of the logs below `data`, and what was left out and why. Raises `ScenarioError`."""
-    flights: list[Flight] = []
+    flights: list[BatteryFlight] = []
     warnings: list[str] = []
     for path in find(data, "flights_10hz.csv*"):
         found = table(path)
@@ -53,7 +53,7 @@ def read(data: Path) -> tuple[list[Flight], list[str]]:
         voltage = numbers(column(found, "battery_voltage", path))
         for name in dict.fromkeys(number.tolist()):
             here = number == name
-            flight = Flight(str(name), voltage[here])
+            flight = BatteryFlight(str(name), voltage[here])
             same = [f.name for f in flights if np.array_equal(f.voltage, flight.voltage)]
             if same:
                 warnings.append(f"flight {name} is the same log as flight {same[0]} and was left out")
@@ -71,7 +71,7 @@ def read(data: Path) -> tuple[list[Flight], list[str]]:
 
 
 def problem(
-    fit: list[Flight], judged: list[Flight], *, capacity: float = CAPACITY, seen: float = SEEN
+    fit: list[BatteryFlight], judged: list[BatteryFlight], *, capacity: float = CAPACITY, seen: float = SEEN
 ) -> CalibrationProblem:
     """The calibration of the battery to the voltages of `fit`, judged on `judged`."""
     power = NOMINAL * CAPACITY * 3.6 / ENDURANCE
@@ -83,7 +83,7 @@ def problem(
         deterministic=True,
         cost=2.5e-8 * sum(len(flight.voltage) for flight in fit),
         assumptions=(
-            f"capacity {capacity:g} mAh by the data sheet: without a current, voltage tells power over capacity only",
+            f"capacity {capacity:g} mAh by the data sheet: without a current, voltage gives power per capacity only",
             "the charge at the start is where the open-circuit curve has the voltage at rest",
             f"a flight's resistance is set by its own sag in its first {seen:g} s; later voltages are predicted"
             if seen
@@ -112,11 +112,11 @@ def problems(data: Path, settings: Mapping[str, object]) -> list[CalibrationProb
     ]  # fmt: skip
 
 
-def _case(flights: list[Flight], capacity: float, seen: float) -> Case:
+def _case(flights: list[BatteryFlight], capacity: float, seen: float) -> Case:
     """Voltages by the second, those after `seen` s of flight; NaN stands for the model's input."""
     known = [_prepared(flight, seen) for flight in flights]
     first = np.concatenate([[0], np.cumsum([len(load) for load, *_ in known])])
-    packed = Flights(
+    packed = DischargeFlights(
         first.astype(np.int64),
         np.concatenate([load for load, *_ in known]),
         np.array([rest for _, rest, *_ in known]),
@@ -140,7 +140,7 @@ def _case(flights: list[Flight], capacity: float, seen: float) -> Case:
     return Case(observed, simulate, "flights " + ", ".join(flight.name for flight in flights))
 
 
-def _prepared(flight: Flight, seen: float) -> tuple[Floats, float, float, Floats]:
+def _prepared(flight: BatteryFlight, seen: float) -> tuple[Floats, float, float, Floats]:
     """Load, voltage at rest, sag and the measured voltage by the second."""
     steps = len(flight.voltage) // PER_SECOND * PER_SECOND
     voltage = flight.voltage[:steps]

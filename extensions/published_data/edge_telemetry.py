@@ -89,7 +89,7 @@ class Telemetry:
         unknown |= {f"{service}.{size}" for service, size in set(loads.works) - set(self.works)}
         if unknown:
             names = ", ".join(sorted(unknown))
-            raise ScenarioError(Problem(f"nothing was fitted that tells about {names}", file=other.source))
+            raise ScenarioError(Problem(f"nothing was fitted that describes {names}", file=other.source))
         own = self.of("pilot", "fit")
         windows = [replace(window, part="held-back") for window in loads.windows]
         names_of = ("service", "size", *STAMPS)
@@ -134,14 +134,14 @@ def read(data: Path, parts: tuple[str, ...] = ("fit", "held-back")) -> Telemetry
     rows = rows[order]
     services = np.array(column(found, "service", tasks))
     stamped = {name: values[name][rows] for name in STAMPS}
-    told = Telemetry(
+    reported = Telemetry(
         tuple(kept), at[order], services[rows], values["size"][rows].astype(np.int64),
         source=listed.parent, warnings=(*warnings, *more), **stamped,
     )  # fmt: skip
     for part in parts:
-        if not any(window.part == part for window in told.windows):
+        if not any(window.part == part for window in reported.windows):
             raise ScenarioError(Problem(f"no window of the part '{part}' can be used", file=listed))
-    return told
+    return reported
 
 
 def _windows(path: Path) -> list[Window]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
 from cosim.extensions.published_data.models import cellular
-from cosim.extensions.published_data.models.cellular import LTE, NR, SLOW, Receptions, Samples
+from cosim.extensions.published_data.models.cellular import LTE, NR, SLOW, DownloadSamples, Receptions
 from cosim.twin.jobs.files import column, find, held_back, numbers, table
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 
@@ -41,7 +41,7 @@ class Drives:
 
     day: NDArray[np.str_]  # (rows,) YYYY.MM.DD
     cell: NDArray[np.str_]
-    samples: Samples
+    samples: DownloadSamples
     others: Floats  # (rows, 5) RSRQ dB, CQI, RSSI dBm, neighbour's RSRP dBm and RSRQ dB; NaN where none
     position: Floats  # (rows, 2) degrees east, north
     throughput: Floats  # (rows,) Mbit/s, downlink
@@ -54,7 +54,7 @@ class Drives:
         """The rows that are kept."""
         s = self.samples
         return Drives(
-            self.day[kept], self.cell[kept], Samples(s.mode[kept], s.snr[kept], s.rsrp[kept], s.speed[kept]),
+            self.day[kept], self.cell[kept], DownloadSamples(s.mode[kept], s.snr[kept], s.rsrp[kept], s.speed[kept]),
             self.others[kept], self.position[kept], self.throughput[kept], self.source,
         )  # fmt: skip
 
@@ -81,7 +81,7 @@ def read_drives(data: Path) -> Drives:
         drive = Drives(
             np.array([day.group() for day in days if day is not None]),
             np.array(column(found, "RAWCELLID" if "RAWCELLID" in found else "CellID", path)),
-            Samples(mode, values["SNR"], values["RSRP"], values["Speed"]),
+            DownloadSamples(mode, values["SNR"], values["RSRP"], values["Speed"]),
             np.stack([values[name] for name in ("RSRQ", "CQI", "RSSI", "NRxRSRP", "NRxRSRQ")], axis=1),
             np.stack([values["Longitude"], values["Latitude"]], axis=1),
             rates / 1e3,
@@ -124,7 +124,7 @@ def throughput(fit: Drives, judged: Drives | None) -> CalibrationProblem:
         assumptions=(
             "every second of a download asks for all that the network gives",
             "load and scheduling are the same on all days: shares of bandwidth and the cells' factors are constants",
-            "the SNR is that of the LTE anchor; the 5G carrier's is not told and follows it",
+            "the SNR is that of the LTE anchor; the 5G carrier's is not recorded and follows it",
             "older networks give one rate whatever their level is",
         ),
         sources=(
@@ -134,7 +134,7 @@ def throughput(fit: Drives, judged: Drives | None) -> CalibrationProblem:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Flights:
+class AirLevels:
     """Levels measured from the air; row by row."""
 
     seen: Receptions
@@ -142,15 +142,15 @@ class Flights:
     names: tuple[str, ...]  # of the cells
     source: str = ""
 
-    def where(self, kept: NDArray[np.bool_]) -> Flights:
+    def where(self, kept: NDArray[np.bool_]) -> AirLevels:
         """The rows that are kept."""
         s = self.seen
-        return Flights(
+        return AirLevels(
             Receptions(s.cell[kept], s.distance[kept], s.height[kept]), self.level[kept], self.names, self.source
         )
 
 
-def read_flights(data: Path) -> Flights:
+def read_flights(data: Path) -> AirLevels:
     """The drone's measurements below `data`, with the publisher's distances on the ground. Raises `ScenarioError`."""
     path = find(data, FLIGHTS)[0]
     found = table(path)
@@ -159,20 +159,20 @@ def read_flights(data: Path) -> Flights:
     whole = np.isfinite(distance) & np.isfinite(height) & np.isfinite(level)
     names = sorted(set(name[whole].tolist()))
     cell = np.array([names.index(one) for one in name[whole]], np.int64)
-    return Flights(Receptions(cell, distance[whole], height[whole]), level[whole], tuple(names), path.name)
+    return AirLevels(Receptions(cell, distance[whole], height[whole]), level[whole], tuple(names), path.name)
 
 
-def alternate(flights: Flights) -> tuple[Flights, Flights]:
+def alternate(flights: AirLevels) -> tuple[AirLevels, AirLevels]:
     """Every other altitude for the fit, those between for the judgement."""
     heights = np.unique(flights.seen.height)
     first = np.isin(flights.seen.height, heights[::2])
     return flights.where(first), flights.where(~first)
 
 
-def level(fit: Flights, judged: Flights) -> CalibrationProblem:
+def level(fit: AirLevels, judged: AirLevels) -> CalibrationProblem:
     """Path loss, height and antenna fitted to the levels of `fit`, judged on those of `judged`."""
 
-    def case(flights: Flights) -> Case:
+    def case(flights: AirLevels) -> Case:
         def simulate(values: Floats, _seed: int) -> Mapping[str, Floats]:
             return {"rsrp": cellular.level(values, flights.seen)}
 
@@ -239,7 +239,9 @@ def _joined(parts: list[Drives]) -> Drives:
     return Drives(
         np.concatenate([p.day for p in parts]),
         np.concatenate([p.cell for p in parts]),
-        Samples(*(np.concatenate([getattr(one, name) for one in s]) for name in ("mode", "snr", "rsrp", "speed"))),
+        DownloadSamples(
+            *(np.concatenate([getattr(one, name) for one in s]) for name in ("mode", "snr", "rsrp", "speed"))
+        ),
         np.concatenate([p.others for p in parts]),
         np.concatenate([p.position for p in parts]),
         np.concatenate([p.throughput for p in parts]),

@@ -26,7 +26,7 @@ from cosim.extensions.published_data.models.power import LEVELS, MeasuredMachine
 from cosim.twin.jobs.files import column, find, held_back, numbers, table
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal, Simulate
 from cosim.twin.space import Parameter, Prior, Space, Value
-from cosim.twin.telemetry.hygiene import told
+from cosim.twin.telemetry.hygiene import as_warnings
 from cosim.twin.telemetry.inputs import examine_inputs
 
 Floats = NDArray[np.float64]
@@ -92,8 +92,8 @@ def server(
         return run
 
     def case(levels: NDArray[np.int64]) -> Case:
-        told = ", ".join(f"{100 * level:.0f}" for level in LEVELS[levels])
-        return Case({"power": MeasuredSignal(watts[levels], "W", paired=True)}, simulate(levels), f"loads {told} %")
+        shares = ", ".join(f"{100 * level:.0f}" for level in LEVELS[levels])
+        return Case({"power": MeasuredSignal(watts[levels], "W", paired=True)}, simulate(levels), f"loads {shares} %")
 
     def curve(values: Mapping[str, Value]) -> dict[str, list[str]]:
         scores = np.array([values[f"shape.{k + 1}"] for k in range(COMPONENTS)], np.float64)
@@ -164,7 +164,7 @@ def counters(data: Path) -> CalibrationProblem:
         cost=5e-5,
         assumptions=("power follows the counters of the same interval at once, without heat or fans",),
         sources=(f"{path.name}: {len(measured)} rows",),
-        warnings=told(findings),
+        warnings=as_warnings(findings),
     )
 
 

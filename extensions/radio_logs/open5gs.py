@@ -15,16 +15,20 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from cosim.contract.delimited import fault
+from cosim.contract.reading.logs import log_lines, understood
+from cosim.extensions.radio_logs import EPOCH
+from cosim.extensions.radio_logs.srsran import LogFiles, logged, take
 from cosim.results.load import load
-from cosim.results.srsran import EPOCH, LogFiles, logged, take
 
 NETWORK = "00101"  # country and network of test networks, 3GPP TS 23.003
 COUNTERS = ("gNBs", "gNB-UEs", "AMF-UEs", "AMF-Sessions", "SMF-UEs", "SMF-Sessions")
 _SOURCE = {"amf": "../src/amf/context.c", "gmm": "../src/amf/gmm-sm.c", "smf": "../src/smf/context.c"}
 _LINE = re.compile(
-    r"(?P<time>\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}): \[(?P<part>\w+)\] (?P<level>\w+): (?P<text>.*?)(?: \([^()]*\))?$"
+    r"(?P<time>\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}): \[(?P<part>[\w-]+)\] +(?P<level>\w+) *: +"
+    r"(?P<text>.*?)(?: \([^()]*\))?\s*$"
 )
-_COUNT = re.compile(r"\[(Added|Removed)\] Number of ([\w-]+) is now (\d+)")
+_COUNT = re.compile(r"(?:\[(?:Added|Removed)\] )?Number of ([\w-]+) is now (\d+)")
 _WHO = re.compile(r"\[imsi-(\d+)\] (.+)")
 
 
@@ -73,14 +77,14 @@ def export(folder: Path, out: Path, *, epoch: datetime = EPOCH, force: bool = Fa
     core = _Core(epoch)
     for _ in cells:
         core.count(rows[0][0] if rows else 0.0, "gNBs", 1)
-    _tell(core, rows, set(cells), imsi)
+    _report(core, rows, set(cells), imsi)
     who = ["imsi;node", *(f"{number};{node}" for node, number in sorted(imsi.items()))]
     texts = {"open5gs.log": core.lines, "subscribers.csv": who}
     take(out, texts, force=force)
     return LogFiles(out, {name: len(lines) for name, lines in texts.items()})
 
 
-def _tell(core: _Core, rows: list[tuple[Any, ...]], cells: set[str], imsi: dict[str, str]) -> None:
+def _report(core: _Core, rows: list[tuple[Any, ...]], cells: set[str], imsi: dict[str, str]) -> None:
     """Go through the rows of `ue` by time; who is no longer there has left the network."""
     held: dict[str, tuple[str, int]] = {}  # who has a context at a base station
     known: set[str] = set()
@@ -146,16 +150,23 @@ def _leave(core: _Core, time: float, imsi: str, *, connected: bool) -> None:
 
 
 def read(path: Path, year: int = EPOCH.year) -> list[CoreEvent]:
-    """The counters and the events of single phones in a core's log; other lines are skipped."""
+    """The counters and the events of single phones in a core's log; other lines of the core are skipped.
+
+    Raises `CellsError` where no line is one of a core's.
+    """
     found = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        match = _LINE.match(line)
+    lines = 0
+    for number, match in enumerate(map(_LINE.search, log_lines(path)), 1):
         if match is None:
             continue
-        time = datetime.strptime(f"{year}/{match['time']}", "%Y/%m/%d %H:%M:%S.%f")
+        lines += 1
+        with understood(path, number):
+            time = datetime.strptime(f"{year}/{match['time']}", "%Y/%m/%d %H:%M:%S.%f")
         count, who = _COUNT.fullmatch(match["text"]), _WHO.fullmatch(match["text"])
         if count is not None:
-            found.append(CoreEvent(time, match["part"], count[2], now=int(count[3])))
+            found.append(CoreEvent(time, match["part"], count[1], now=int(count[2])))
         elif who is not None:
             found.append(CoreEvent(time, match["part"], who[2], who=who[1]))
+    if not lines:
+        raise fault(path, "has no line 'MM/DD hh:mm:ss.mmm: [amf] INFO: ...', as a core of Open5GS writes them")
     return found

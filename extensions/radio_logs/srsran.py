@@ -14,25 +14,26 @@ blocks, rates to as many digits as the format has.
 
 from __future__ import annotations
 
-import csv
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
+from cosim.contract.delimited import content, fault, records
 from cosim.contract.errors import SetupError
 from cosim.contract.node_keys import Cell
+from cosim.contract.reading.logs import log_lines, understood, without_prefix
 from cosim.contract.registry import adapter_kind
+from cosim.extensions.radio_logs import EPOCH
 from cosim.physics.radio import nr
 from cosim.results.load import Run, load
 
 Row = dict[str, Any]
-EPOCH = datetime(1970, 1, 1)  # simulated time 0 by default; logs have no zone
 _CELLS = "cells.csv"  # which node has which pci, and which phone had which rnti when
 _LIGHT = 299_792_458.0  # m/s
 _HEADER_EVERY = 10  # lines of the console's trace
@@ -48,8 +49,8 @@ _CSV = (
     "distance_km;speed_kmph;ul_mcs;ul_buff;ul_brate;ul_bler;rf_o;rf_u;rf_l;is_attached"
 )
 _LINE = re.compile(
-    r"(?P<time>\S+) \[METRICS\s*\] \[I\].*? Scheduler UE pci=(?P<pci>\d+) rnti=(?:0x)?(?P<rnti>[0-9a-f]+) metrics: "
-    r"(?P<rest>.*)"
+    r"(?P<time>\d{4}-\S+) \[METRICS\s*\] \[I\].*? Scheduler UE (?:\w+=\S+ )*?pci=(?P<pci>\d+) "
+    r"rnti=(?:0x)?(?P<rnti>[0-9a-f]+) metrics: (?P<rest>.*)"
 )
 _PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9}
 _AMOUNT = re.compile(r"(-?\d+(?:\.\d+)?)\s*([numkMG]?)(?:bps|s|%)?")
@@ -107,35 +108,56 @@ def logged(run: Run, *names: str) -> None:
 
 
 def read_log(path: Path) -> list[Row]:
-    """The scheduler's metrics of UEs in a gNB's log: time, pci, rnti and the fields of each line; None for n/a."""
+    """The scheduler's metrics of UEs in a gNB's log: time, pci, rnti and the fields of each line; None for n/a.
+
+    Raises `CellsError` where no line is understood.
+    """
     found = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        match = _LINE.match(line)
-        if match is not None:
-            fields = {name: _number(value) for name, value in re.findall(r"(\w+)=(\S+)", match["rest"])}
+    for line, match in enumerate(map(_LINE.search, log_lines(path)), 1):
+        if match is None:
+            continue
+        fields = {name: _number(value) for name, value in re.findall(r"(\w+)=(\S+)", match["rest"])}
+        with understood(path, line):
             head = {"time": datetime.fromisoformat(match["time"]), "pci": int(match["pci"])}
             found.append({**head, "rnti": int(match["rnti"], 16), **fields})
+    if not found:
+        raise fault(
+            path, "has no line of the scheduler's metrics", hint="metrics: {enable_log: true} in the gNB's file"
+        )
     return found
 
 
 def read_trace(path: Path) -> list[Row]:
-    """The lines of a gNB console's trace by the names of `read_log`, of any version that has a header of columns."""
+    """The lines of a gNB console's trace by the names of `read_log`, of any version that has a header of columns.
+
+    Raises `CellsError` where no line is understood, and for rows that are not as long as their header.
+    """
     found: list[Row] = []
     columns: list[str] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        words = line.replace("|", " ").split()
-        if words[:2] == ["pci", "rnti"]:
-            columns = _columns(line)
-        elif columns and len(words) == len(columns) and words[0].isdigit():
-            row = {name: _number(word) for name, word in zip(columns, words, strict=True) if name != "rnti"}
-            found.append({**row, "pci": int(words[0]), "rnti": int(words[1], 16)})
+    for number, line in enumerate(log_lines(path), 1):
+        words = without_prefix(line).replace("|", " ").split()
+        if "pci" in words[:2] and "rnti" in words[:3]:
+            columns = _columns(words)
+        elif columns and len(words) > 2 and words[columns.index("pci")].isdigit():
+            if len(words) != len(columns):
+                raise fault(
+                    path, f"has {len(words)} cells below {len(columns)} heads ({line.strip()[:60]})", line=number
+                )
+            row = dict(zip(columns, words, strict=True))
+            with understood(path, number):
+                identity = {"pci": int(row.pop("pci")), "rnti": int(row.pop("rnti"), 16)}
+            found.append({name: _number(word) for name, word in row.items()} | identity)
+    if not found:
+        raise fault(path, "has no header 'pci rnti ...' with rows below it", hint="type t in the gNB's console")
     return found
 
 
 def read_ue(path: Path) -> list[Row]:
     """The rows of srsUE's metrics, `time` in s; None for n/a."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file, delimiter=";") if not str(row["time"]).startswith("#")]
+    lines = records(content(path), path, ";")
+    _, names = next(lines, (1, []))
+    whole = (zip_longest(names, cells[: len(names)], fillvalue="") for _, cells in lines if cells[0][:1] != "#")
+    rows = [dict(cells) for cells in whole]
     return [{name: _number(v or "n/a") for name, v in row.items()} | {"time": float(row["time"]) / 1e3} for row in rows]
 
 
@@ -222,14 +244,16 @@ def _counted(row: Row, way: str) -> str:
     return f"{ok:>4} {lost:>4} {_percent(ok, lost):>3}%"
 
 
-def _columns(line: str) -> list[str]:
-    """Names of `read_log` for the columns of a trace's header."""
+def _columns(words: Sequence[str]) -> list[str]:
+    """Names of `read_log` for the heads of a trace: the uplink begins with its measurements, or where heads recur."""
     plain = {"brate": "brate", "ok": "nof_ok", "nok": "nof_nok", "(%)": "error_rate", "mcs": "mcs", "ri": "ri"}
-    fixed = {"pusch": "pusch_snr_db", "rsrp": "pusch_rsrp_db", "phr": "last_phr"}
-    parts = line.split("|")
-    found = parts[0].split()
-    for way, part in zip(("dl", "ul"), parts[1:], strict=False):
-        found += [f"{way}_{plain[word]}" if word in plain else fixed.get(word, word) for word in part.split()]
+    fixed = {"pusch": "pusch_snr_db", "pucch": "pucch_snr_db", "rsrp": "pusch_rsrp_db", "phr": "last_phr"}
+    found: list[str] = []
+    way = "dl"
+    for word in words:
+        if word in fixed or f"dl_{plain.get(word)}" in found:
+            way = "ul"
+        found.append(f"{way}_{plain[word]}" if word in plain else fixed.get(word, word))
     return found
 
 

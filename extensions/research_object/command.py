@@ -24,7 +24,7 @@ def publish(
 ) -> None:
     """Make a Workflow Run RO-Crate: scenario, data, results, versions, and one command to repeat it."""
     with errors(as_json):
-        from cosim.results import crate
+        from cosim.extensions.research_object import crate
 
         name = folder.resolve().name
         path = crate.publish(
@@ -42,7 +42,7 @@ def rerun(
 ) -> None:
     """Make the runs of a crate again and compare them bit by bit with those in it."""
     with errors(as_json):
-        from cosim.results import crate as crates
+        from cosim.extensions.research_object import crate as crates
         from cosim.results.executor import LocalExecutor
 
         other = crates.differences(crate)

@@ -6,6 +6,7 @@ A crate is a folder (or a zip of it) after the profile Workflow Run RO-Crate 0.5
 - `workflow/`: the scenario, and every file that it names, laid out as they were,
 - `runs/`: the run folders, with digests of every file; of a sweep also `sweep.json`, `results.jsonl`, its page,
 - `environment.lock.txt`: the versions of everything that was installed, as pip reads it,
+- `digests.json`: size and SHA-256 of all other files,
 - `README.md`: the one command that makes the runs again and compares them bit by bit.
 """
 
@@ -27,12 +28,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from cosim.contract import seals
 from cosim.contract.errors import ScenarioError, SetupError
 from cosim.contract.extras import how_to_install
+from cosim.contract.seals import DamagedError
 from cosim.contract.trust import path_in
 from cosim.results.compare import exact, run_folders_of
-from cosim.results.executor import Executor, Task
-from cosim.results.folder import ORIGIN, DamagedError, RunFolder
+from cosim.results.executor import Executor, RunTask
+from cosim.results.folder import ORIGIN, RunFolder, write_json
+from cosim.results.load import parameters_of
 from cosim.results.resume import scenario_in
 from cosim.scenario.gather import FILE
 from cosim.scenario.load import load
@@ -44,6 +48,9 @@ from cosim.scenario.tree import plain
 
 METADATA = "ro-crate-metadata.json"
 LOCK = "environment.lock.txt"
+DIGESTS = "digests.json"
+_MOST_FILES = 200_000
+_INFLATED, _SMALL = 100, 64 << 20  # what is unpacked may be so many times the zip, and so many B more
 _RESOLVED = "scenario.resolved.yaml"
 _SPECIFICATION = "https://w3id.org/ro/crate/1.1"
 _PROFILES = (
@@ -119,9 +126,10 @@ def publish(
     _describe(crate, name, author, license_, workflow, [f"workflow/{f.relative_to(base)}" for f in files], whole)
     _actions(crate, runs, [str(names[run.path]) for run in runs], out)
     crate.metadata.write(out)
+    write_json(out / DIGESTS, seals.sealed({"files": seals.digests(out, _files(out))}))
     if not archive:
         return out
-    shutil.make_archive(str(out), "zip", out)
+    seals.seal_zip(Path(shutil.make_archive(str(out), "zip", out)))
     shutil.rmtree(out)
     return packed
 
@@ -157,7 +165,7 @@ def rerun(
                 place = base / "again" / plan.hash[:12]
                 (place / "runs").mkdir(parents=True, exist_ok=True)
                 (place / "logs").mkdir(exist_ok=True)
-                task = Task(plan.hash, str(file.resolve()), (), {}, str(place.resolve()), manifest["driver"])
+                task = RunTask(plan.hash, str(file.resolve()), (), {}, str(place.resolve()), manifest["driver"])
                 (result,) = executor.run([task])
             if result.status != "complete":
                 yield Repeated(name, [f"the run did not complete: {result.error}"])
@@ -174,15 +182,55 @@ def opened(crate: Path) -> Iterator[Path]:
         folder = crate
         if zipfile.is_zipfile(crate):
             folder = Path(unpacked)
+            with _named():
+                seals.check_zip(crate)
             try:
                 with zipfile.ZipFile(crate) as packed:
+                    _limited(crate, packed.infolist())
                     packed.extractall(folder)  # its members cannot leave the folder: zipfile drops '..' and roots
             except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
                 raise DamagedError(f"{crate} cannot be unpacked: {error}; fetch it anew") from error
         if not (folder / METADATA).is_file():
             hint = "name the folder or the zip that `cosim publish` wrote"
             raise SetupError(f"{crate} is no crate: it has no {METADATA}; {hint}")
+        with _named():
+            _check(crate, folder)
         yield folder
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Say what to do about a crate that is damaged."""
+    try:
+        yield
+    except DamagedError as error:
+        raise DamagedError(f"{error}; fetch the crate anew") from error
+
+
+def _check(crate: Path, folder: Path) -> None:
+    """Raise `DamagedError` where files of a crate are not what was written; one of earlier versions has no digests."""
+    try:
+        kept = seals.unsealed(folder / DIGESTS, must="files")["files"]
+    except FileNotFoundError:
+        if DIGESTS.encode() not in (folder / METADATA).read_bytes():
+            return
+        raise DamagedError(f"{crate} is damaged: {DIGESTS} is missing") from None
+    except KeyError:
+        raise DamagedError(f"{crate} is damaged: {DIGESTS} is not what was written") from None
+    wrong = seals.differences(folder, kept, _files(folder), more="does not belong to the package")
+    seals.refuse(crate, wrong)
+
+
+def _files(folder: Path) -> list[str]:
+    found = (path for path in folder.rglob("*") if path.is_file() and path.name != DIGESTS)
+    return sorted(str(path.relative_to(folder)) for path in found)
+
+
+def _limited(crate: Path, members: Sequence[zipfile.ZipInfo]) -> None:
+    """Raise `SetupError` for a zip whose content is out of proportion to what was fetched."""
+    size = sum(member.file_size for member in members)
+    if len(members) > _MOST_FILES or size > _INFLATED * crate.stat().st_size + _SMALL:
+        raise SetupError(f"{crate} would become {len(members):,} files of {size / 1e9:.3g} GB; unpack it by hand")
 
 
 def lock() -> list[str]:
@@ -241,10 +289,7 @@ def _inputs(runs: Sequence[RunFolder]) -> tuple[Path, list[Path]]:
     root: Path | None = None
     found: dict[Path, None] = {}
     for run in runs:
-        try:
-            origin = Path(json.loads((run.path / ORIGIN).read_text(encoding="utf-8"))["root"])
-        except (OSError, ValueError, KeyError, TypeError):
-            raise SetupError(f"{run.path} does not say where its scenario lies, so its files cannot be found") from None
+        origin = Path(run.origin["root"])
         root = root or origin
         tree = read_text((run.path / _RESOLVED).read_text(encoding="utf-8"), None, [])
         whole = plain(filled(tree, [])) if tree else {}
@@ -290,17 +335,15 @@ def _copy_run(source: Path, target: Path) -> None:
 
 
 def _copy_sweep(folder: Path, out: Path, workflow: Path) -> list[str]:
-    sweep = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))
-    sweep["scenario"] = str(workflow)
-    (out / "sweep.json").write_text(json.dumps(sweep, indent=2) + "\n", encoding="utf-8")
+    sweep = {**seals.unsealed(folder / "sweep.json", must="last"), "scenario": str(workflow)}
+    write_json(out / "sweep.json", seals.sealed(sweep))
     copied = ["sweep.json"]
     for name in ("results.jsonl", "size.json", "report.html"):
         if (folder / name).is_file():
             _copy(folder / name, out / name)
             copied.append(name)
     if "size.json" in copied:
-        size = json.loads((out / "size.json").read_text(encoding="utf-8"))
-        (out / "size.json").write_text(json.dumps({**size, "folder": "."}, indent=2) + "\n", encoding="utf-8")
+        write_json(out / "size.json", seals.sealed({**seals.unsealed(out / "size.json"), "folder": "."}))
     return copied
 
 
@@ -348,7 +391,7 @@ def _describe(
     root["mainEntity"] = scenario
     crate.metadata["conformsTo"] = [{"@id": _SPECIFICATION}, profiles[-1]]
     crate.metadata.extra_terms["sha256"] = "https://w3id.org/ro/terms/workflow-run#sha256"  # 1.1 has no word for it
-    for file in dict.fromkeys((*inputs, LOCK, "README.md", *whole)):
+    for file in dict.fromkeys((*inputs, LOCK, DIGESTS, "README.md", *whole)):
         added = crate.add_file(file, dest_path=file, properties={"name": Path(file).name, **_format(file)})
         if file == "README.md":
             added["about"] = root
@@ -364,7 +407,7 @@ def _actions(
 
     scenario = crate.root_dataset["mainEntity"]
     inputs = [e for e in crate.data_entities if str(e.id).startswith("workflow/") and e.id != scenario.id]
-    parameters = _parameters(out)
+    parameters = {str(path.relative_to(out.resolve())): one for path, one in parameters_of(out).items()}
     actions = []
     for number, (run, place) in enumerate(zip(runs, places, strict=True), 1):
         manifest = run.manifest
@@ -407,19 +450,6 @@ def _one(several: list[Any]) -> Any:  # noqa: ANN401 - rocrate has no types
 def _instant(text: str) -> str:
     """A time to the second, as validators read it."""
     return datetime.fromisoformat(text).strftime("%Y-%m-%dT%H:%M:%S+00:00")
-
-
-def _parameters(out: Path) -> dict[str, dict[str, Any]]:
-    """What a sweep has set for each of its runs, by the run's folder."""
-    found: dict[str, dict[str, Any]] = {}
-    if (out / "results.jsonl").is_file():
-        for line in (out / "results.jsonl").read_text(encoding="utf-8").splitlines():
-            try:
-                entry = json.loads(line)
-                found[str(entry["run"])] = dict(entry["parameters"])
-            except (ValueError, KeyError, TypeError):
-                continue
-    return found
 
 
 def _format(file: str) -> dict[str, str]:

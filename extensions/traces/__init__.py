@@ -12,10 +12,8 @@ arrival, size and duration. Bad files raise `cosim.contract.errors.ScenarioError
 | `azure` | Azure public VM data V2 (`vmtable`, `vm_cpu_readings`), aggregates, LLM requests of 2023 |
 | `alibaba` | Alibaba cluster data 2018 (`machine_usage`, `container_usage`) and aggregates |
 | `surf` | SURF LISA, tasks and their fragments |
-
-`store` writes and reads either as Parquet, the form in which imported scenarios keep them.
 """
 
-from cosim.sources.traces.model import TaskTrace, UtilisationTraces
+from cosim.extensions.traces.model import TaskTrace, UtilisationTraces
 
 __all__ = ["TaskTrace", "UtilisationTraces"]

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from cosim.sources.traces.google import parts
-from cosim.sources.traces.grid import Grid
-from cosim.sources.traces.model import Floats, TaskTrace, UtilisationTraces
-from cosim.sources.traces.table import TraceColumn, blocks, fault, header, percent
+from cosim.contract.delimited import fault, header
+from cosim.extensions.traces.google import parts
+from cosim.extensions.traces.grid import Grid
+from cosim.extensions.traces.model import Floats, TaskTrace, UtilisationTraces
+from cosim.extensions.traces.table import TraceColumn, blocks, percent, whole
 
 PERIOD = 300.0  # s
 AGGREGATE_PERIOD = 30.0  # s
@@ -98,11 +99,8 @@ def read_containers(
 
 def read_aggregate(path: Path, *, period: float = AGGREGATE_PERIOD) -> UtilisationTraces:
     """`cpu_util_percent, mem_util_percent, ...` of a cluster, one row per 30 s: a single trace."""
-    read = list(blocks(path, (percent("cpu_util_percent"), percent("mem_util_percent"))))
-    cpu, memory = (
-        (np.concatenate([block.columns[name] for block in read])[None, :] * 0.01).astype(np.float32)
-        for name in ("cpu_util_percent", "mem_util_percent")
-    )
+    read = whole(path, (percent("cpu_util_percent"), percent("mem_util_percent")))
+    cpu, memory = ((values[None, :] * 0.01).astype(np.float32) for values in read.values())
     return UtilisationTraces((path.name.split(".")[0],), cpu, period, memory_use=memory)
 
 

@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from cosim.sources.traces.google import parts
-from cosim.sources.traces.grid import Grid
-from cosim.sources.traces.model import Floats, TaskTrace, UtilisationTraces
-from cosim.sources.traces.table import TraceColumn, blocks, fault, line_of, percent
+from cosim.contract.delimited import fault, line_of
+from cosim.extensions.traces.google import parts
+from cosim.extensions.traces.grid import Grid
+from cosim.extensions.traces.model import Floats, TaskTrace, UtilisationTraces
+from cosim.extensions.traces.table import TraceColumn, blocks, percent, whole
 
 PERIOD = 300.0  # s
 _GB = 1e9
@@ -92,9 +93,8 @@ def read_tasks(vmtable: Path, *, tasks: int | None = None) -> TaskTrace:
 def read_aggregate(path: Path) -> tuple[Floats, Floats]:
     """CPU in cores and assigned memory in B of all VMs together, (periods of 300 s,) each."""
     wanted = (TraceColumn("cpu_usage", at_least=0.0), TraceColumn("assigned_mem", at_least=0.0))
-    read = list(blocks(path, wanted))
-    cpu, memory = (np.concatenate([block.columns[name] for block in read]) for name in ("cpu_usage", "assigned_mem"))
-    return cpu * 0.01, memory * _GB
+    read = whole(path, wanted)
+    return read["cpu_usage"] * 0.01, read["assigned_mem"] * _GB
 
 
 def read_requests(
@@ -102,15 +102,8 @@ def read_requests(
 ) -> TaskTrace:
     """Requests to a language model; their work (cycles) is that of their tokens, NaN where none is given."""
     count = TraceColumn("ContextTokens", at_least=0.0), TraceColumn("GeneratedTokens", at_least=0.0)
-    times: list[Floats] = []
-    context: list[Floats] = []
-    generated: list[Floats] = []
-    for block in blocks(path, (TraceColumn("TIMESTAMP", "text"), *count)):
-        moments = _moments(path, block.words["TIMESTAMP"])
-        times.append(moments[block.columns["TIMESTAMP"]])
-        context.append(block.columns["ContextTokens"])
-        generated.append(block.columns["GeneratedTokens"])
-    time, tokens, made = np.concatenate(times), np.concatenate(context), np.concatenate(generated)
+    read = whole(path, (TraceColumn("TIMESTAMP", "text"), *count))
+    time, tokens, made = _moments(path, read["TIMESTAMP"]), read["ContextTokens"], read["GeneratedTokens"]
     order = np.argsort(time, kind="stable")
     unknown = np.full(len(time), np.nan)
     return TaskTrace(
@@ -150,14 +143,14 @@ def read_invocations(path: Path, *, tasks: int | None = None) -> TaskTrace:
 
 def _moments(path: Path, stamps: list[str]) -> Floats:
     """Stamps of up to 7 digits after the second, as s since 1970."""
-    whole = [stamp[:19] for stamp in stamps]
+    seconds = [stamp[:19] for stamp in stamps]
     try:
-        parsed = pa.compute.strptime(pa.array(whole), format="%Y-%m-%d %H:%M:%S", unit="s")
+        parsed = pa.compute.strptime(pa.array(seconds), format="%Y-%m-%d %H:%M:%S", unit="s")
         part = [float("0" + stamp[19:]) if stamp[19:] else 0.0 for stamp in stamps]
     except (pa.ArrowInvalid, ValueError):
         raise fault(path, "a TIMESTAMP is not of the form 2023-11-16 18:17:03.9799600") from None
-    seconds: Floats = np.asarray(parsed.cast(pa.int64()).to_numpy(zero_copy_only=False), np.float64)
-    return seconds + np.array(part, np.float64)
+    found: Floats = np.asarray(parsed.cast(pa.int64()).to_numpy(zero_copy_only=False), np.float64)
+    return found + np.array(part, np.float64)
 
 
 def _bucket(path: Path, name: str, text: str) -> float:

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from cosim.sources.traces.grid import Grid
-from cosim.sources.traces.model import Floats, UtilisationTraces
-from cosim.sources.traces.table import TraceColumn, blocks, fault, header, line_of
+from cosim.contract.delimited import fault, header, line_of
+from cosim.extensions.traces.grid import Grid
+from cosim.extensions.traces.model import Floats, UtilisationTraces
+from cosim.extensions.traces.table import TraceColumn, blocks, whole
 
 PERIOD = 300.0  # s
 LONGEST = 6 * 3600.0  # s
@@ -57,8 +58,7 @@ def read_raw(files: list[Path], *, period: float = PERIOD) -> UtilisationTraces:
         missing = [name for name in RAW if name not in names]
         if missing:
             raise fault(path, f"has no column '{missing[0]}'", line=1, hint="a raw file of GWA-T-12 is needed")
-        read = list(blocks(path, columns, delimiter=";", names=names, skip=1))
-        parts.append({name: np.concatenate([block.columns[name] for block in read]) for name in RAW})
+        parts.append(whole(path, columns, delimiter=";", names=names, skip=1))
     start = min(float(part[RAW[0]].min()) for part in parts) - period  # a stamp ends its sample
     grid, memory = Grid(period, start=start), Grid(period, start=start)
     for path, part in zip(files, parts, strict=True):
@@ -123,16 +123,10 @@ def _vms(table: Path) -> tuple[tuple[str, ...], Floats, Floats]:
         TraceColumn("cpu_count", at_least=1.0),
         TraceColumn("cpu_capacity", at_least=1e-9),
     )
-    ids: list[str] = []
-    cores: list[Floats] = []
-    capacity: list[Floats] = []
-    for block in blocks(table, wanted):
-        ids.extend(block.words["id"][i] for i in block.columns["id"])
-        cores.append(block.columns["cpu_count"])
-        capacity.append(block.columns["cpu_capacity"])
-    if len(set(ids)) != len(ids):
+    read = whole(table, wanted)
+    if len(set(read["id"])) != len(read["id"]):
         raise fault(table, "names a VM twice")
-    return tuple(ids), np.concatenate(cores), np.concatenate(capacity)
+    return tuple(read["id"]), read["cpu_count"], read["cpu_capacity"]
 
 
 def _beside(usage: Path) -> Path:

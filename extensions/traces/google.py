@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from cosim.sources.traces.grid import Grid
-from cosim.sources.traces.model import Floats, TaskTrace, UtilisationTraces
-from cosim.sources.traces.table import RowBlock, TraceColumn, blocks, fault
+from cosim.contract.delimited import fault
+from cosim.extensions.traces.grid import Grid
+from cosim.extensions.traces.model import TaskTrace, UtilisationTraces
+from cosim.extensions.traces.table import RowBlock, TraceColumn, blocks, whole
 
 PERIOD = 300.0  # s
 _US = 1e-6
@@ -147,10 +148,8 @@ def read_usage(
 def read_aggregate(path: Path, *, period: float = PERIOD) -> UtilisationTraces:
     """`avg_cpu, avg_mem, ...` of a whole cell, one row per period: a single trace."""
     wanted = (TraceColumn("avg_cpu", at_least=0.0, at_most=1.0), TraceColumn("avg_mem", at_least=0.0, at_most=1.0))
-    read = list(blocks(path, wanted))
-    cpu, memory = (_row(read, name) for name in ("avg_cpu", "avg_mem"))
-    name = path.name.split(".")[0]
-    return UtilisationTraces((name,), cpu.astype(np.float32), period, memory_use=memory.astype(np.float32))
+    cpu, memory = (values[None, :].astype(np.float32) for values in whole(path, wanted).values())
+    return UtilisationTraces((path.name.split(".")[0],), cpu, period, memory_use=memory)
 
 
 def parts(source: Path) -> list[Path]:
@@ -161,7 +160,3 @@ def parts(source: Path) -> list[Path]:
     if not found:
         raise fault(source, "holds no .csv or .csv.gz files")
     return found
-
-
-def _row(read: list[RowBlock], name: str) -> Floats:
-    return np.concatenate([block.columns[name] for block in read])[None, :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.sources.traces.model import Floats, Shares
+from cosim.extensions.traces.model import Floats, Shares
 
 LARGEST = 1 << 29  # cells of one table; 2 GiB of sums
 

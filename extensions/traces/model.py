@@ -61,13 +61,6 @@ class UtilisationTraces:
     def periods(self) -> int:
         return int(self.utilisation.shape[1])
 
-    def lifetime(self) -> Floats:
-        """Seconds from the first to the end of the last period with a value, 0 without any: (vms,)."""
-        known = ~np.isnan(self.utilisation)
-        first = np.argmax(known, axis=1)
-        last = self.periods - np.argmax(known[:, ::-1], axis=1)
-        return np.where(known.any(axis=1), (last - first) * self.period, 0.0)
-
     def select(self, vms: slice | NDArray[np.int64], periods: slice = slice(None)) -> UtilisationTraces:
         """The traces of some VMs in some consecutive periods."""
         begin, _, step = periods.indices(self.periods)
@@ -110,6 +103,7 @@ class TaskTrace:
     start: float = 0.0  # s, first arrival on the source's clock
     unit: str = "absolute"  # "absolute", or "machine": cores and memory are shares of one machine
     extra: Mapping[str, Floats] = field(default_factory=dict)  # further columns of the source, (tasks,) each
+    left_out: tuple[str, ...] = ()  # how many tasks of the source are not here, and why
 
     def __post_init__(self) -> None:
         count = len(self.arrival)

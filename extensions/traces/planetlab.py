@@ -8,15 +8,13 @@ Computation 24(13), 2012.
 
 from __future__ import annotations
 
-import csv
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
-from cosim.sources.traces.model import Floats, UtilisationTraces
-from cosim.sources.traces.table import fault, opened
+from cosim.contract.delimited import content, fault, records
+from cosim.extensions.traces.model import Floats, UtilisationTraces
 
 PERIOD = 300.0  # s
 
@@ -35,7 +33,8 @@ def read_folder(folder: Path, *, full: float = 100.0, vms: int | None = None) ->
         raise fault(folder, "holds no files", hint="one file per machine is needed")
     rows: list[Floats] = []
     for path in files[:vms]:
-        values = _values(path, ((line, text) for line, text in _lines(path) if text), full)
+        lines = enumerate(content(path).splitlines(), 1)
+        values = _values(path, ((line, text.strip()) for line, text in lines if text.strip()), full)
         if rows and len(values) != len(rows[0]):
             raise fault(path, f"has {len(values)} values, {files[0].name} has {len(rows[0])}")
         rows.append(values)
@@ -47,17 +46,11 @@ def read_table(path: Path, *, full: float = 100.0, vms: int | None = None) -> Ut
     ids: list[str] = []
     rows: list[Floats] = []
     width = 0
-    for line, text in _lines(path):
-        try:
-            cells = next(csv.reader([text]), [])
-        except csv.Error as error:
-            raise fault(path, f"is no table: {error}", line=line) from None
-        if line == 1:
+    for line, cells in records(content(path), path):
+        if not width:
             if cells[:1] != ["vm"] or len(cells) < 2:
                 raise fault(path, "has no header 'vm,t000,t001,...'", line=1)
             width = len(cells)
-            continue
-        if not cells:
             continue
         if len(cells) != width:
             raise fault(path, f"has {len(cells)} cells, the header has {width}", line=line)
@@ -66,18 +59,6 @@ def read_table(path: Path, *, full: float = 100.0, vms: int | None = None) -> Ut
         ids.append(cells[0])
         rows.append(_values(path, ((line, cell) for cell in cells[1:]), full))
     return _traces(path, ids, rows, full)
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines without their ends."""
-    try:
-        with opened(path) as file:
-            for number, line in enumerate(file, 1):
-                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-    except UnicodeDecodeError:
-        raise fault(path, "is not text in UTF-8") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise fault(path, f"cannot be unpacked: {error}") from error
 
 
 def _values(path: Path, cells: Iterable[tuple[int, str]], full: float) -> Floats:

@@ -80,15 +80,15 @@ def _make(
             key: value for key, value in options.items() if (key in _CONTINUUM) == (model is TargetModel.continuum)
         }
         if options.get("graphs"):
-            from cosim.sources.importing.jobs import read_jobs
+            from cosim.extensions.traces.importing.jobs import read_jobs
 
             imported = read_jobs(source, hosts=hosts, tasks=options["tasks"])
         elif model is TargetModel.continuum:
-            from cosim.sources.importing.tasks import read as read_tasks
+            from cosim.extensions.traces.importing.tasks import read as read_tasks
 
             imported = read_tasks(name, source, hosts=hosts, tasks=options["tasks"], per_token=_tokens(options))
         else:
-            from cosim.sources.importing.traces import read
+            from cosim.extensions.traces.importing.machines import read
 
             imported = read(name, source, hosts=hosts, **options)
         finish(imported, out, force=force, strict=strict, as_json=as_json)
@@ -135,10 +135,10 @@ def _command(name: str) -> Callable[..., None]:
         _make(source, out, name, **options)
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    told = {**own, **_COMMON}
+    reported = {**own, **_COMMON}
     parameters = [inspect.Parameter("source", kind, annotation=_Source), inspect.Parameter("out", kind, annotation=Out)]
     parameters += [
-        inspect.Parameter(key, kind, annotation=hint, default=default) for key, (hint, default) in told.items()
+        inspect.Parameter(key, kind, annotation=hint, default=default) for key, (hint, default) in reported.items()
     ]
     run.__name__, run.__doc__ = name, text
     run.__annotations__ = {one.name: one.annotation for one in parameters}
@@ -146,7 +146,4 @@ def _command(name: str) -> Callable[..., None]:
     return run
 
 
-def add(app: typer.Typer) -> None:
-    """Make the commands of this module commands of `app`."""
-    for name in _COMMANDS:
-        app.command()(_command(name))
+planetlab, bitbrains, google, azure, alibaba = map(_command, _COMMANDS)

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.sources.traces.grid import Grid
-from cosim.sources.traces.model import Floats, TaskTrace, UtilisationTraces
-from cosim.sources.traces.table import TraceColumn, blocks, fault, line_of
+from cosim.contract.delimited import fault, line_of
+from cosim.extensions.traces.grid import Grid
+from cosim.extensions.traces.model import Floats, TaskTrace, UtilisationTraces
+from cosim.extensions.traces.table import TraceColumn, blocks, whole
 
 PERIOD = 300.0  # s
 
@@ -25,15 +26,11 @@ _TASK = (
 
 
 def _tasks(path: Path) -> tuple[list[str], dict[str, Floats]]:
-    ids: list[str] = []
-    parts: dict[str, list[Floats]] = {column.name: [] for column in _TASK[1:]}
-    for block in blocks(path, _TASK):
-        ids.extend(block.words["id"][i] for i in block.columns["id"])
-        for name, part in parts.items():
-            part.append(block.columns[name].astype(np.float64))
+    columns = whole(path, _TASK)
+    ids: list[str] = columns.pop("id")
     if len(set(ids)) != len(ids):
         raise fault(path, "names a task twice")
-    return ids, {name: np.concatenate(part) for name, part in parts.items()}
+    return ids, columns
 
 
 def read(tasks: Path, fragments: Path | None = None) -> TaskTrace:

@@ -1,4 +1,4 @@
-"""Base stations from a table of sites: CSV, or JSON with a list of objects.
+"""Base stations from a table of sites: CSV, JSON with a list of objects, or points of GeoJSON.
 
 Columns are found by usual names, whatever their case: latitude and longitude (deg), height, carrier, bandwidth,
 power, gain, azimuth, name. Quantities have their unit in the cell ("3.5 GHz") or in the head
@@ -7,21 +7,22 @@ power, gain, azimuth, name. Quantities have their unit in the cell ("3.5 GHz") o
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
 
+from cosim.contract.delimited import CellsError, content, opened, records
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.geo import LocalFrame
-from cosim.contract.units import parse
+from cosim.contract.reading.columns import NOTHING, Head, amount, head, plain_name
+from cosim.contract.reading.geojson import features
+from cosim.contract.units import parse, show
 from cosim.sources.importing.imported import Imported, Notice
-from cosim.sources.importing.properties import read_bytes
 
 MOST = 5_000
 _NAMES = {
@@ -36,8 +37,12 @@ _NAMES = {
     "name": ("site_id", "id", "station", "name"),
 }
 _DIMENSIONS = {"height": "length", "carrier": "frequency", "bandwidth": "frequency", "power": "level", "gain": "gain"}
-_HEAD = re.compile(r"\s*(.*?)(?:[_\s]*[\[(](?P<a>[^)\]]+)[)\]]|_(?P<b>m|km|mhz|ghz|hz|khz|dbm|db|dbi|deg))?\s*", re.I)
-_UNITS = {"mhz": "MHz", "ghz": "GHz", "hz": "Hz", "khz": "kHz", "dbm": "dBm", "db": "dB", "dbi": "dBi"}
+_ANGLES = {"latitude": "angle", "longitude": "angle", "azimuth": "angle"}
+_OPENCELLID = (  # https://wiki.opencellid.org/wiki/Menu_map_view#database; its downloads have no header
+    "radio", "mcc", "net", "area", "cell", "unit", "lon", "lat", "range", "samples", "changeable", "created", "updated",
+    "averageSignal",
+)  # fmt: skip
+_RADIOS = frozenset({"GSM", "CDMA", "UMTS", "LTE", "NR"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +57,9 @@ class StationSite:
 
 def read_stations(file: Path) -> tuple[list[StationSite], list[Notice]]:
     """The stations of `file`, in its order. Raises `ScenarioError` with every mistake in it."""
-    text = read_bytes(file).decode("utf-8-sig", errors="replace")
-    rows = _json_rows(text, file) if file.suffix == ".json" else _csv_rows(text, file)
+    notices: list[Notice] = []
+    text = _text(file, notices)
+    rows = _json_rows(text, file) if text.lstrip()[:1] in ("{", "[") else _csv_rows(text, file, notices)
     problems: list[Problem] = []
     if not rows:
         raise ScenarioError(Problem("holds no station", file=file, hint="a row per station below the names"))
@@ -67,7 +73,13 @@ def read_stations(file: Path) -> tuple[list[StationSite], list[Notice]]:
     if len(rows) > MOST:
         raise ScenarioError(Problem(f"has {len(rows):,} stations, more than {MOST:,}", file=file, hint="cut it down"))
     found, seen = [], set[str]()
-    for line, row in rows:
+    place = [heads[key][0] for key in ("latitude", "longitude")]
+    placed = [(line, row) for line, row in rows if any(row.get(c, "").strip().lower() not in NOTHING for c in place)]
+    if not placed:
+        raise ScenarioError(Problem("holds no station with a place", file=file))
+    if lost := len(rows) - len(placed):
+        notices.append(Notice("note", file, None, place[0], f"{lost} rows without a place are left out"))
+    for line, row in placed:
         station = _station(row, heads, file, line, problems)
         if station is not None:
             name, number = station.name, 2
@@ -77,7 +89,6 @@ def read_stations(file: Path) -> tuple[list[StationSite], list[Notice]]:
             found.append(StationSite(name, station.latitude, station.longitude, station.keys))
     if problems:
         raise ScenarioError(problems)
-    notices = []
     if "azimuth" in heads:
         text = "cells radiate alike in all directions; the sectors of a site are cells of their own at one place"
         notices.append(Notice("ignored", file, 1, heads["azimuth"][0], text))
@@ -100,6 +111,8 @@ def read(file: Path, *, users: int = 100, seed: int = 1) -> Imported:
         latitude=middle[0],
         longitude=middle[1],
         nodes="\n".join([*lines(stations, places), *nodes]),
+        station=STATION,
+        cloud=CLOUD,
     )
     return Imported(text, tuple(notices), facts={"stations": len(stations), "users": users})
 
@@ -128,16 +141,35 @@ def lines(stations: Sequence[StationSite], places: Sequence[tuple[float, float]]
     return out
 
 
-def _csv_rows(text: str, file: Path) -> list[tuple[int, dict[str, str]]]:
+def _is_quantity(text: str, dimension: str) -> bool:
+    """Whether a scenario takes a text as it is."""
     try:
-        dialect = csv.Sniffer().sniff(text[:4096], ",;\t")
-    except csv.Error:
-        dialect = csv.excel
-    reader = csv.DictReader(io.StringIO(text), dialect=dialect)
+        parse(text, dimension)
+    except ValueError:
+        return False
+    return True
+
+
+def _text(file: Path, notices: list[Notice]) -> str:
+    """The text of a file; what is no UTF-8 is taken as Windows' Latin letters."""
     try:
-        return [(reader.line_num, {str(k): str(v or "") for k, v in row.items() if k is not None}) for row in reader]
-    except csv.Error as error:
-        raise ScenarioError(Problem(f"is no table: {error}", file=file, line=reader.line_num)) from None
+        return content(file)
+    except CellsError:
+        with opened(file) as stream:
+            raw = stream.read()
+    notices.append(Notice("note", file, None, "", "is no text in UTF-8, and is read as Windows-1252"))
+    return raw.decode("cp1252", errors="replace")
+
+
+def _csv_rows(text: str, file: Path, notices: list[Notice]) -> list[tuple[int, dict[str, str]]]:
+    found = list(records(text, file, spaced=True))
+    names = found[0][1] if found else []
+    if len(names) == len(_OPENCELLID) and names[0].strip() in _RADIOS:
+        names = list(_OPENCELLID)
+        notices.append(Notice("note", file, 1, "", "has no header: its columns are those of OpenCelliD's downloads"))
+    else:
+        found = found[1:]
+    return [(line, dict(zip_longest(names, cells[: len(names)], fillvalue=""))) for line, cells in found]
 
 
 def _json_rows(text: str, file: Path) -> list[tuple[int, dict[str, str]]]:
@@ -145,6 +177,16 @@ def _json_rows(text: str, file: Path) -> list[tuple[int, dict[str, str]]]:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ScenarioError(Problem(f"is no JSON: {error}", file=file)) from None
+    if isinstance(data, dict) and data.get("type") in ("FeatureCollection", "Feature"):
+        try:
+            points = [one for one in features(data) if one["geometry"].get("type") == "Point"]
+        except (ValueError, AttributeError) as error:
+            raise ScenarioError(Problem(f"is no map of stations: {error}", file=file)) from None
+        data = [
+            {**one["properties"], "longitude": one["geometry"]["coordinates"][0],
+             "latitude": one["geometry"]["coordinates"][1]}
+            for one in points
+        ]  # fmt: skip
     if isinstance(data, dict):  # the first list in it
         data = next((value for value in data.values() if isinstance(value, list)), [])
     return [
@@ -157,19 +199,14 @@ def _json_rows(text: str, file: Path) -> list[tuple[int, dict[str, str]]]:
 def _heads(row: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """What is known -> the column's name and the unit in it."""
     found: dict[str, tuple[str, str]] = {}
-    for column in row:
-        match = _HEAD.fullmatch(column)
-        word = re.sub(r"[^a-z0-9]+", "_", (match[1] if match else column).lower()).strip("_")
-        unit = (match["a"] or match["b"] or "") if match else ""
-        for key, names in _NAMES.items():
-            if word in names and (key not in found or names.index(word) < names.index(_word(found[key][0]))):
-                found[key] = (column, _UNITS.get(unit.lower(), unit))
+    for key, names in _NAMES.items():
+        dimension = (_DIMENSIONS | _ANGLES).get(key)
+        plain = {column: head(column, dimension) if dimension else Head(plain_name(column)) for column in row}
+        known = [(names.index(one.word), column, one.unit) for column, one in plain.items() if one.word in names]
+        if known:
+            _, column, unit = min(known, key=lambda one: one[0])
+            found[key] = (column, unit)
     return found
-
-
-def _word(column: str) -> str:
-    match = _HEAD.fullmatch(column)
-    return re.sub(r"[^a-z0-9]+", "_", (match[1] if match else column).lower()).strip("_")
 
 
 def _station(
@@ -180,9 +217,9 @@ def _station(
 
     place = []
     for key, most in (("latitude", 90.0), ("longitude", 180.0)):
-        column = heads[key][0]
+        column, unit = heads[key]
         try:
-            value = float(row.get(column, ""))
+            value = amount(row.get(column, ""), "angle", unit or "deg")
         except ValueError:
             value = float("nan")
         if not abs(value) <= most:
@@ -195,19 +232,32 @@ def _station(
             continue
         column, unit = heads[key]
         text = row[column].strip()
-        text = f"{text} {unit}" if unit and re.fullmatch(r"[-+.\deE]+", text) else text
         try:
-            parse(text, dimension)
+            value = amount(text, dimension, unit)
+            text = f"{text} {unit}" if unit and re.fullmatch(r"[-+.\deE]+", text) else text
+            keys[key] = text if _is_quantity(text, dimension) else show(value, dimension)
         except ValueError as error:
-            message, _, hint = str(error).partition("; ")
-            wrong(column, message, hint + ", or name the unit in the head: height_m" if "no unit" in message else hint)
+            hint = "name the unit in the cell (30 m) or in the head: height_m"
+            wrong(column, str(error), hint if "unit" in str(error) else "")
             return None
-        keys[key] = text
     named = row.get(heads["name"][0], "") if "name" in heads else ""
     clean = re.sub(r"[^A-Za-z0-9_.-]+", "-", named).strip("-.") or str(line)
     return StationSite(f"station-{clean}"[:56], place[0], place[1], keys)
 
 
+STATION = """\
+  station:
+    kind: base-station
+    cpu: 4 x 2.1 GHz
+    power: {idle: 16.1 W, max: 47.2 W, source: "SPECpower_ssj2008 of 2016-01-07, Fujitsu TX1330 M2, Xeon E3-1240L v5"}
+    cell: {power: 33 dBm, height: 10 m, carrier: 3.5 GHz}
+"""
+CLOUD = """\
+  cloud:
+    kind: cloud
+    cpu: 64 x 2.2 GHz
+    power: {idle: 88.3 W, max: 295 W, source: "SPECpower_ssj2008 of 2018-07-18, HPE DL385 Gen10, 2 x EPYC 7601"}
+"""
 _TEXT = """\
 apiVersion: cosim/v1
 kind: Scenario
@@ -220,11 +270,9 @@ adapters:
   continuum: {{scheduler: least-loaded}}
 kinds:
   user: {{tier: device, radio: {{power: 23 dBm, height: 1.5 m}}}}
-  station: {{kind: base-station, cpu: 4 x 2.1 GHz, cell: {{power: 33 dBm, height: 10 m, carrier: 3.5 GHz}}}}
-nodes:
+{station}nodes:
 {nodes}
-  cloud: {{kind: cloud, cpu: 64 x 2.2 GHz}}
-links:
+{cloud}links:
   - {{between: ["kind:station", cloud], rate: 1 Gbit/s, delay: 15 ms}}
 workloads:
   navigation:

@@ -16,11 +16,23 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.hints import nearest
 from cosim.sources.importing.imported import Level, Notice
-from cosim.sources.importing.properties import read_bytes
 
+MOST_BYTES = 4_000_000  # no configuration of people is larger
 _DECODER = json.JSONDecoder()
 _DEEPEST = 32  # levels of a file; those read here have four
 _SCALAR = re.compile(r"[^\s,\]}]+")
+
+
+def read_bytes(file: Path) -> bytes:
+    """The content of an input file. Raises `ScenarioError` when it is not there or far too large."""
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ScenarioError(Problem(f"cannot be read: {error.strerror or error}", file=file)) from error
+    if len(content) > MOST_BYTES:
+        raise ScenarioError(Problem(f"is larger than {MOST_BYTES:,} B", file=file, hint="is it the right file?"))
+    return content
 
 
 @dataclass(slots=True)
@@ -33,7 +45,7 @@ class Findings:
     def wrong(self, file: Path, line: int | None, key: str, message: str, hint: str = "") -> None:
         self.problems.append(Problem(message, key, file, line, hint=hint))
 
-    def tell(self, level: Level, file: Path, line: int | None, key: str, text: str) -> None:
+    def report(self, level: Level, file: Path, line: int | None, key: str, text: str) -> None:
         self.notices.append(Notice(level, file, line, key, text))
 
     def check(self) -> None:
@@ -98,10 +110,10 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class LocatedValue:
     """A value of a JSON or YAML file: its text, its items or its fields; None for null."""
 
-    content: str | list[Placed] | dict[str, Placed] | None
+    content: str | list[LocatedValue] | dict[str, LocatedValue] | None
     line: int  # 1-based
     twice: tuple[str, ...] = ()  # keys that are there more than once; the last one counts
 
@@ -111,7 +123,7 @@ class Fields(Values):
     """A mapping in a JSON or YAML file whose fields are asked for by name, or by the other names that files use."""
 
     file: Path
-    placed: Placed
+    placed: LocatedValue
     path: str  # dotted, "" at the top
     findings: Findings
     known: set[str] = field(default_factory=set)
@@ -120,7 +132,7 @@ class Fields(Values):
     def line(self) -> int:
         return self.placed.line
 
-    def find(self, key: str, *also: str) -> Placed | None:
+    def find(self, key: str, *also: str) -> LocatedValue | None:
         """The field `key`, or the first of `also` that is there; null counts as absent."""
         self.known |= {key, *also}
         content = self.placed.content
@@ -161,9 +173,9 @@ class Fields(Values):
         """Note a mistake in the field `key`."""
         self.findings.wrong(self.file, self.line_of(key), self.path_of(key), message, hint)
 
-    def tell(self, level: Level, key: str, text: str) -> None:
+    def report(self, level: Level, key: str, text: str) -> None:
         """Note something about the field `key`."""
-        self.findings.tell(level, self.file, self.line_of(key), self.path_of(key), text)
+        self.findings.report(level, self.file, self.line_of(key), self.path_of(key), text)
 
     def mappings(self, key: str, *, empty: bool = False) -> list[Fields]:
         """The mappings in the list `key`, which is mandatory; what is none is a mistake, and so is an `empty` list."""
@@ -189,7 +201,7 @@ class Fields(Values):
         """Report fields that have no effect."""
         for key in keys:
             if self.find(*key.split("|")) is not None:
-                self.tell("ignored", key, why)
+                self.report("ignored", key, why)
 
     def know_all(self) -> None:
         """Count all fields as asked for."""
@@ -204,12 +216,12 @@ class Fields(Values):
         for key, item in content.items():
             path = f"{self.path}.{key}" if self.path else key
             if key in self.placed.twice:
-                self.findings.tell("ignored", self.file, item.line, path, "is given twice; this one holds")
+                self.findings.report("ignored", self.file, item.line, path, "is given twice; this one holds")
             if key in self.known:
                 continue
             close = nearest(key, sorted(self.known - set(content)), cutoff=0.75)
             text = f"{reader} does not read it, and nothing here does" + (f"; did you mean {close}?" if close else "")
-            self.findings.tell("misspelt" if close else "ignored", self.file, item.line, path, text)
+            self.findings.report("misspelt" if close else "ignored", self.file, item.line, path, text)
 
 
 def merged(notices: Iterable[Notice]) -> tuple[Notice, ...]:
@@ -223,7 +235,7 @@ def merged(notices: Iterable[Notice]) -> tuple[Notice, ...]:
     )
 
 
-def read_json(file: Path) -> Placed:
+def read_json(file: Path) -> LocatedValue:
     """The value in a JSON file. Raises `ScenarioError` when it cannot be read or is no JSON."""
     text = _text(file)
     try:
@@ -253,21 +265,21 @@ class _Json:
         self._text, self._file = text, file
         self._at, self._line, self._counted = 0, 1, 0
 
-    def value(self, depth: int) -> Placed:
+    def value(self, depth: int) -> LocatedValue:
         if depth > _DEEPEST:
             raise ScenarioError(Problem(f"is nested deeper than {_DEEPEST}", file=self._file, line=self._line))
         first = self._peek()
         line = self._line
         if first == '"':
-            return Placed(self._string(), line)
+            return LocatedValue(self._string(), line)
         if first not in "[{":
             word = _SCALAR.match(self._text, self._at)
             assert word is not None
             self._at = word.end()
-            return Placed(None if word[0] == "null" else word[0], line)
+            return LocatedValue(None if word[0] == "null" else word[0], line)
         self._at += 1
-        items: list[Placed] = []
-        fields: dict[str, Placed] = {}
+        items: list[LocatedValue] = []
+        fields: dict[str, LocatedValue] = {}
         twice = []
         while self._peek() not in "]}":
             if first == "[":
@@ -281,7 +293,7 @@ class _Json:
             if self._peek() == ",":
                 self._at += 1
         self._at += 1
-        return Placed(items if first == "[" else fields, line, tuple(twice))
+        return LocatedValue(items if first == "[" else fields, line, tuple(twice))
 
     def _string(self) -> str:
         text, self._at = _DECODER.raw_decode(self._text, self._at)
@@ -296,11 +308,17 @@ class _Json:
         return self._text[self._at]
 
 
-def read_yaml(file: Path) -> list[Placed]:
+def read_yaml(file: Path) -> list[LocatedValue]:
     """The documents of a YAML file, tags left out. Raises `ScenarioError` when it cannot be read or is no YAML."""
+    made: dict[int, LocatedValue] = {}
+    return [_placed(node, file, 0, made) for node in yaml_nodes(file)]
+
+
+def yaml_nodes(file: Path) -> list[Node]:
+    """The documents of a YAML file as nodes. Raises `ScenarioError` when it cannot be read or is no YAML."""
     text = _text(file)
     try:
-        nodes = [node for node in YAML(typ="safe", pure=True).compose_all(text) if node is not None]
+        return [node for node in YAML(typ="safe", pure=True).compose_all(text) if node is not None]
     except YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         said = getattr(error, "problem", None) or str(error).splitlines()[0]
@@ -309,32 +327,30 @@ def read_yaml(file: Path) -> list[Placed]:
     except (ValueError, RecursionError, AttributeError, IndexError, AssertionError, TypeError) as error:
         # what the parser lets through on odd input: it has no error of its own for these
         raise ScenarioError(Problem(f"is not YAML that can be read: {type(error).__name__}", file=file)) from None
-    made: dict[int, Placed] = {}
-    return [_placed(node, file, 0, made) for node in nodes]
 
 
-def _placed(node: Node, file: Path, depth: int, made: dict[int, Placed]) -> Placed:
+def _placed(node: Node, file: Path, depth: int, made: dict[int, LocatedValue]) -> LocatedValue:
     """`node` as a value; `made` are those of nodes that aliases may name again."""
     if id(node) not in made:
         made[id(node)] = _new(node, file, depth, made)
     return made[id(node)]
 
 
-def _new(node: Node, file: Path, depth: int, made: dict[int, Placed]) -> Placed:
+def _new(node: Node, file: Path, depth: int, made: dict[int, LocatedValue]) -> LocatedValue:
     line = int(node.start_mark.line) + 1
     if depth > _DEEPEST:
         raise ScenarioError(Problem(f"is nested deeper than {_DEEPEST}", file=file, line=line))
     if isinstance(node, ScalarNode):
         text = str(node.value).strip()
-        return Placed(None if node.style is None and text in ("", "~", "null") else text, line)
+        return LocatedValue(None if node.style is None and text in ("", "~", "null") else text, line)
     if isinstance(node, SequenceNode):
-        return Placed([_placed(item, file, depth + 1, made) for item in node.value], line)
+        return LocatedValue([_placed(item, file, depth + 1, made) for item in node.value], line)
     assert isinstance(node, MappingNode)
-    fields: dict[str, Placed] = {}
+    fields: dict[str, LocatedValue] = {}
     twice = []
     for key, value in node.value:
         name = str(key.value) if isinstance(key, ScalarNode) else "?"
         twice += [name] if name in fields else []
         below = _placed(value, file, depth + 1, made)
         fields[name] = replace(below, line=int(key.start_mark.line) + 1)  # a block stands below its key
-    return Placed(fields, line, tuple(twice))
+    return LocatedValue(fields, line, tuple(twice))

@@ -7,7 +7,7 @@ import pytest
 
 import cosim
 from cosim.contract.errors import SetupError
-from cosim.results.fmu import write_fmu
+from cosim.extensions.fmu import write_fmu
 
 fmpy = pytest.importorskip("fmpy")
 pytest.importorskip("pythonfmu3")

@@ -108,7 +108,7 @@ def read_environment(file: Path, number: int, findings: Findings) -> CloudEnviro
         raise ScenarioError(Problem(f"has no document {number}", file=file, hint=hint))
     if len(documents) > 1:
         text = f"document {number} of {len(documents)} is taken; choose another with --environment"
-        findings.tell("note", file, documents[number - 1].line, "", text)
+        findings.report("note", file, documents[number - 1].line, "", text)
     top = documents[number - 1]
     if not isinstance(top.content, dict):
         hint = "it should have the keys datacenters and customers"
@@ -137,10 +137,10 @@ def _datacenter(entry: Fields) -> DatacenterEntry:
     placement = entry.text("vmAllocationPolicy|allocationPolicyAlias")
     if placement and placement not in PLACEMENTS:
         text = f"'{placement}' is not known here; hosts are taken as by Simple. Known: {', '.join(PLACEMENTS)}"
-        entry.tell("ignored", "vmAllocationPolicy|allocationPolicyAlias", text)
+        entry.report("ignored", "vmAllocationPolicy|allocationPolicyAlias", text)
         placement = "Simple"
     if entry.text("vmMigration", "").lower().startswith(("enable", "true", "yes")):
-        entry.tell("ignored", "vmMigration", "VMs stay on their hosts: the policies that are known here move none")
+        entry.report("ignored", "vmMigration", "VMs stay on their hosts: the policies that are known here move none")
     entry.ignore(
         "only counts for policies that move VMs", "upperUtilizationThreshold", "lowerUtilizationThreshold",
         "monitoringInterval",
@@ -167,7 +167,7 @@ def _host(entry: Fields) -> HostEntry:
     for key in ("ram", "bw", "pe"):
         names = f"{key}Provisioner|{key}ProvisionerAlias"
         if entry.text(names, "Simple") != "Simple":
-            entry.tell("ignored", names, "counts as Simple: what is asked for is given while there is some")
+            entry.report("ignored", names, "counts as Simple: what is asked for is given while there is some")
     _labels(entry, "id")
     found = HostEntry(
         _amount(entry),
@@ -219,16 +219,16 @@ def _vm(entry: Fields) -> VmEntry:
 def _cloudlet(entry: Fields) -> CloudletEntry:
     names = "utilizationModelCpu|utilizationModelCpuAlias"
     if entry.text(names, "Full") != "Full":
-        entry.tell("ignored", names, "counts as Full: a cloudlet takes all of the CPU time that it can get")
+        entry.report("ignored", names, "counts as Full: a cloudlet takes all of the CPU time that it can get")
     for what, names in (
         ("memory", "utilizationModelRam|utilizationModelRamAlias"),
         ("bandwidth", "utilizationModelBw|utilizationModelBwAlias"),
     ):
         if entry.find(*names.split("|")) is not None:
-            entry.tell("note", names, f"cloudlets take no {what} of their VM here")
+            entry.report("note", names, f"cloudlets take no {what} of their VM here")
     names = "submissionDelay|timeToSend"
     if entry.number(names, 0.0) > 0.0:
-        entry.tell("ignored", names, "CloudSim Automation reads it and sends all cloudlets at the start")
+        entry.report("ignored", names, "CloudSim Automation reads it and sends all cloudlets at the start")
     entry.ignore("cloudlets go to the customer's VMs in turn", "brokerPolicyAlias")
     _labels(entry, "id", "timeZone")
     found = CloudletEntry(

@@ -44,7 +44,7 @@ class _Vm:
 
 
 @dataclass(slots=True)
-class _Made:
+class _Draft:
     """What the scenario has of the file so far."""
 
     nodes: dict[str, object] = field(default_factory=dict)
@@ -65,16 +65,16 @@ def read(file: Path, *, environment: int = 1, duration: str | None = None) -> Im
     findings = Findings()
     found = read_environment(file, environment, findings)
     placing = Placing(found.datacenters)
-    made = _Made()
+    made = _Draft()
     for customer in found.customers:
         _customer(customer, placing, made)
     findings.check()
     run = _run(made.end, duration, findings)
     findings.check()
-    findings.tell("note", file, None, "mips", "one instruction counts as one cycle, so n MIPS are n MHz")
+    findings.report("note", file, None, "mips", "one instruction counts as one cycle, so n MIPS are n MHz")
     if any(place.per_second for place in found.datacenters):
         text = "is paid per core-second of work; CloudSim pays the time from a cloudlet's start to its end"
-        findings.tell("note", file, None, "costPerSec", text)
+        findings.report("note", file, None, "costPerSec", text)
     kinds = list(dict.fromkeys(_KINDS[vm.scheduler] for one in found.customers for vm in one.vms))
     document: dict[str, object] = {
         "apiVersion": "cosim/v1",
@@ -101,7 +101,7 @@ def read(file: Path, *, environment: int = 1, duration: str | None = None) -> Im
     return Imported(text_of(document), merged(findings.notices), made.beside, facts)
 
 
-def _customer(customer: CustomerEntry, placing: Placing, made: _Made) -> None:
+def _customer(customer: CustomerEntry, placing: Placing, made: _Draft) -> None:
     """The nodes and workloads of a customer and of those like it."""
     owners: list[tuple[str, list[_Vm]]] = []
     missing: dict[int, int] = {}
@@ -124,7 +124,7 @@ def _customer(customer: CustomerEntry, placing: Placing, made: _Made) -> None:
         made.vms += len(vms)
     for at, count in missing.items():
         text = f"{count:,} of {customer.amount * customer.vms[at].amount:,} fit on no host and are left out"
-        customer.vms[at].source.tell("ignored", "amount", text)
+        customer.vms[at].source.report("ignored", "amount", text)
     turns = [(name, cycle(vms)) for name, vms in owners]
     for order, cloudlet in enumerate(customer.cloudlets):
         if not (cloudlet.amount and owners):
@@ -158,7 +158,7 @@ def _doubts(cloudlet: CloudletEntry, vm: VmEntry) -> None:
         text = f"does not divide the {vm.pes} of a VM: a cloudlet starts here on fewer PEs while others are taken"
     else:
         return
-    cloudlet.source.tell("note", names, text)
+    cloudlet.source.report("note", names, text)
 
 
 def _name(customer: str, number: int) -> str:

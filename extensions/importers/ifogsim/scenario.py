@@ -50,7 +50,7 @@ def read(
     topology = read_topology(file, findings)
     types = list(dict.fromkeys(sensor.type for sensor in topology.sensors))
     said = [
-        _Said.of(name, given, default, check, types, findings)
+        _Quantity.of(name, given, default, check, types, findings)
         for name, given, default, check in (
             ("work", work, WORK, TypeAdapter(LawOfWork)),
             ("input", inputs, INPUT, TypeAdapter(LawOfBytes)),
@@ -60,7 +60,7 @@ def read(
     seconds = _seconds(duration, findings)
     findings.check()
     for one in said:
-        one.tell(file, types, findings)
+        one.report(file, types, findings)
     loads, beside, rows = _workloads(topology, said, seconds, seed)
     findings.check()
     _remarks(file, topology, findings)
@@ -99,7 +99,7 @@ def read(
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Quantity:
     """One quantity of the application: by type of sensor, and for the others."""
 
     name: str
@@ -110,7 +110,7 @@ class _Said:
     @classmethod
     def of(
         cls, name: str, given: Sequence[str], default: str, law: TypeAdapter[Any], types: list[str], findings: Findings
-    ) -> _Said:
+    ) -> _Quantity:
         by_type: dict[str, str] = {}
         others = ""
         for text in given:
@@ -130,12 +130,12 @@ class _Said:
                 findings.problems.append(Problem(f"no sensor is of the type '{kind}'", f"--{name}", hint=hint))
         return cls(name, by_type, others or default, not others)
 
-    def tell(self, file: Path, types: list[str], findings: Findings) -> None:
+    def report(self, file: Path, types: list[str], findings: Findings) -> None:
         """Note the types for which the default is taken."""
         left = [kind for kind in types if kind not in self.by_type]
         if self.default and left:
             text = f"of {', '.join(left)} is not in a topology; {self.others} is taken, say it with --{self.name}"
-            findings.tell("note", file, None, self.name, text)
+            findings.report("note", file, None, self.name, text)
 
     def __call__(self, kind: str) -> str:
         return self.by_type.get(kind, self.others)
@@ -178,7 +178,7 @@ def _links(topology: FogTopology) -> list[dict[str, object]]:
 
 
 def _workloads(
-    topology: FogTopology, said: list[_Said], seconds: float, seed: int
+    topology: FogTopology, said: list[_Quantity], seconds: float, seed: int
 ) -> tuple[dict[str, dict[str, object]], dict[str, Callable[[Path], None]], int]:
     """One workload for each type of sensor and constant gap, and one with a file for all other gaps of a type."""
     groups: dict[tuple[str, float | None], list[FogEndpoint]] = {}
@@ -225,9 +225,9 @@ def _drawn(sensor: FogEndpoint, seconds: float, seed: int, there: int) -> list[t
         times, end = np.concatenate([times, more]), float(more[-1])
     if law.law == "normal" and law.a < 3.0 * law.b:
         text = "gaps below 0, which iFogSim cannot schedule, count as 0"
-        sensor.source.tell("note", "stdDev", text)
+        sensor.source.report("note", "stdDev", text)
     text = f"gaps are drawn for {seconds:g} s with seed {seed} and stand in a file; a longer run has no more"
-    sensor.source.tell("note", "distribution", text)
+    sensor.source.report("note", "distribution", text)
     return [(float(time), sensor.name) for time in times[times < seconds * 1e3] / 1e3]
 
 
@@ -250,7 +250,7 @@ def _remarks(file: Path, topology: FogTopology, findings: Findings) -> None:
     """Note what counts differently here, or not at all."""
 
     def note(key: str, text: str) -> None:
-        findings.tell("note", file, None, key, text)
+        findings.report("note", file, None, key, text)
 
     note("mips", "one instruction counts as one cycle, so n MIPS are one core of n MHz")
     note("upBw, downBw", "are taken as kbit/s, and latencies as ms")
@@ -266,14 +266,14 @@ def _remarks(file: Path, topology: FogTopology, findings: Findings) -> None:
     for device in topology.devices:
         if device.parent is None:
             text = "has no effect: it has no parent to send to"
-            device.source.tell("note", "upBw", text)
+            device.source.report("note", "upBw", text)
             if device.level:
-                device.source.tell("note", "level", "is not 0, and no link leads to a device above")
+                device.source.report("note", "level", "is not 0, and no link leads to a device above")
         if id(device) not in parents:
-            device.source.tell("note", "downBw", "has no effect: no device is below; actuators have a latency only")
+            device.source.report("note", "downBw", "has no effect: no device is below; actuators have a latency only")
     for actuator in topology.actuators:
         text = "actuators are no nodes here: the answer returns to the sensor, over the sensor's latency"
-        actuator.source.tell("ignored", "type", text)
+        actuator.source.report("ignored", "type", text)
 
 
 def _plain(value: float) -> str:

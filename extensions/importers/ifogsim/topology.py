@@ -88,12 +88,12 @@ def read_topology(file: Path, findings: Findings) -> FogTopology:
         if not written and node.find("name") is not None:
             node.wrong("name", "is empty")
         elif written.lower() in by_name:
-            hint = "iFogSim tells names apart by letters, not by their case"
+            hint = "iFogSim distinguishes names by letters, not by their case"
             node.wrong("name", f"'{written}' is the name of the node in line {lines[written.lower()]}, too", hint)
         else:
             by_name[written.lower()], lines[written.lower()] = made, node.line
             if made is not None and made.name != written:
-                node.tell("note", "name", f"node '{written}' is called '{made.name}' in the scenario")
+                node.report("note", "name", f"node '{written}' is called '{made.name}' in the scenario")
         node.finish(_READER)
     links = whole.mappings("links", empty=True)
     whole.finish(_READER)
@@ -169,7 +169,7 @@ def _gaps(node: Fields) -> GapLaw | None:
         return GapLaw("normal", _positive(node, "mean"), node.number("stdDev"))
     low, high = node.number("min"), _positive(node, "max")
     if low > high:
-        node.tell("inverted", "min", f"{low:g} is more than max, {high:g}; drawn between the two all the same")
+        node.report("inverted", "min", f"{low:g} is more than max, {high:g}; drawn between the two all the same")
     return GapLaw("uniform", min(low, high), max(low, high))
 
 
@@ -192,17 +192,17 @@ def _connect(link: Fields, by_name: dict[str, _Node | None]) -> None:
     elif isinstance(first, FogDevice) and isinstance(second, FogDevice):
         lower, upper = (first, second) if first.level > second.level else (second, first)
         if lower.link is not None:
-            lower.link.tell("ignored", "source", _OTHER)
+            lower.link.report("ignored", "source", _OTHER)
         lower.parent, lower.latency, lower.link = upper, latency, link
     elif isinstance(first, FogDevice) or isinstance(second, FogDevice):
         gateway, end = (first, second) if isinstance(first, FogDevice) else (second, first)
         assert isinstance(gateway, FogDevice)
         assert isinstance(end, FogEndpoint)
         if end.link is not None:
-            end.link.tell("ignored", "source", _OTHER)
+            end.link.report("ignored", "source", _OTHER)
         end.gateway, end.latency, end.link = gateway, latency, link
     else:
-        link.tell("ignored", "source", "neither end is a FOG_DEVICE; iFogSim leaves such links out")
+        link.report("ignored", "source", "neither end is a FOG_DEVICE; iFogSim leaves such links out")
 
 
 _OTHER = "a later link of the same node replaces it: iFogSim knows one parent or gateway of each"

@@ -20,9 +20,9 @@ def test_a_topology_is_imported_checked_and_run(tmp_path):
     said = ["--work", "EEG=4 Mcycles", "--work", "1 Mcycles", "--input", "0 B", "--output", "0 B", "--duration", "4 s"]
     done = imported("ifogsim", source, "--out", tmp_path / "out", *said, "--json")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert (told["devices"], told["sensors"], told["actuators"]) == (3, 1, 1)
-    assert {notice["file"] for notice in told["notices"]} == {str(source)}
+    reported = json.loads(done.stdout)
+    assert (reported["devices"], reported["sensors"], reported["actuators"]) == (3, 1, 1)
+    assert {notice["file"] for notice in reported["notices"]} == {str(source)}
     ran = cosim("run", tmp_path / "out", "--out", tmp_path / "runs", "--json")
     assert ran.returncode == 0, ran.stderr
     figures = json.loads(ran.stdout)["figures"]
@@ -34,8 +34,8 @@ def test_a_scenario_of_cloudsim_is_imported(tmp_path):
     source = test_cloudsim.written(tmp_path)
     done = imported("cloudsim", source, "--out", tmp_path / "out.yaml", "--duration", "30 s", "--json")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert (told["vms"], told["cloudlets"]) == (6, 14)
+    reported = json.loads(done.stdout)
+    assert (reported["vms"], reported["cloudlets"]) == (6, 14)
     scenario = load(tmp_path / "out.yaml")
     assert scenario.scenario.run.duration == 30.0
 

@@ -159,11 +159,11 @@ def test_the_same_run_gives_the_same_bytes_and_files_are_not_replaced(run, writt
 
 
 def test_many_nodes_share_the_topics_of_their_signals(run, tmp_path, monkeypatch):
-    from cosim.results import mcap_file
+    from cosim.extensions.mcap import writer
 
-    monkeypatch.setattr(mcap_file, "MOST_NODES", 1)
-    monkeypatch.setattr(mcap_file, "_AT_ONCE", 50)  # several windows of time
-    made = mcap_file.write_mcap(run, tmp_path / "few.mcap")
+    monkeypatch.setattr(writer, "MOST_NODES", 1)
+    monkeypatch.setattr(writer, "_AT_ONCE", 50)  # several windows of time
+    made = writer.write_mcap(run, tmp_path / "few.mcap")
     assert {"/host", "/link", "/location", "/mobility", "/task", "/tf", "/events"} <= made.topics.keys()
-    apart = mcap_file.write_mcap(run, tmp_path / "apart.mcap")
+    apart = writer.write_mcap(run, tmp_path / "apart.mcap")
     assert apart.messages == made.messages

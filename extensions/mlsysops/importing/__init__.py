@@ -1,6 +1,6 @@
 """Scenarios from the descriptors of the MLSysOps framework: nodes, clusters, datacentres, continuum, applications.
 
-    from cosim.sources.importing.mlsysops import read
+    from cosim.extensions.mlsysops.importing import read
 
     imported = read([Path("node-1.yaml"), Path("cluster.yaml"), Path("app.yaml")])
 
@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from cosim.extensions.mlsysops.importing.bodies import read_bodies
+from cosim.extensions.mlsysops.importing.nodes import read_inventory
+from cosim.extensions.mlsysops.importing.scenario import scenario
 from cosim.sources.importing.imported import Imported, Notice
-from cosim.sources.importing.mlsysops.bodies import read_bodies
-from cosim.sources.importing.mlsysops.nodes import read_inventory
-from cosim.sources.importing.mlsysops.scenario import scenario
 
 __all__ = ["read"]
 

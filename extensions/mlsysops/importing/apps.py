@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cosim.extensions.mlsysops.importing.bodies import Body, Descriptor, Value, fold, leftovers
+from cosim.extensions.mlsysops.importing.nodes import SIZES, framerate, hertz_of
 from cosim.sources.importing.document import plain_name
 from cosim.sources.importing.imported import Notice
-from cosim.sources.importing.mlsysops.bodies import Body, Descriptor, Value, fold, leftovers
-from cosim.sources.importing.mlsysops.nodes import SIZES, framerate, hertz_of
 
 RATE = 1.0  # Hz, of components that name no rate
 CORES = 0.25  # of components that ask for none

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.sources.importing.imported import Level, Notice
+from cosim.sources.importing.values import yaml_nodes
 
 Kind = Literal["node", "cluster", "datacenter", "continuum", "app"]
 
@@ -22,7 +21,6 @@ _KINDS: dict[str, Kind] = {
     "mlsysopscontinuum": "continuum", "mlsysopsapp": "app", "mlsysopsapplication": "app",
 }  # fmt: skip
 _FRAME = {"apiversion", "kind", "metadata", "status"}  # of a validated copy, beside its body
-_LARGEST = 4_000_000  # B; a descriptor has some kB
 _NUMBER = re.compile(r"([+-]?(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][+-]?\d{1,2})?)\s*([A-Za-z%/]*)", re.ASCII)
 
 
@@ -149,7 +147,7 @@ def read_bodies(files: Sequence[Path], notices: list[Notice]) -> list[Descriptor
     problems: list[Problem] = []
     for file in _expanded(files, problems):
         try:
-            documents = _documents(file)
+            documents = yaml_nodes(file)
         except ScenarioError as error:
             problems += error.problems
             continue
@@ -176,28 +174,6 @@ def _expanded(files: Sequence[Path], problems: list[Problem]) -> list[Path]:
         else:
             problems.append(Problem("there is no such file", file=file))
     return listed
-
-
-def _documents(file: Path) -> list[Node]:
-    """The YAML documents of a file, as nodes."""
-    try:
-        if file.stat().st_size > _LARGEST:
-            raise ScenarioError(Problem(f"is larger than {_LARGEST:,} B; descriptors are small", file=file))
-        text = file.read_text("utf-8")
-    except UnicodeDecodeError:
-        raise ScenarioError(Problem("is not UTF-8 text", file=file)) from None
-    except OSError as error:
-        raise ScenarioError(Problem(f"cannot be read: {error.strerror}", file=file)) from error
-    try:
-        return [node for node in YAML(typ="safe", pure=True).compose_all(text) if node is not None]
-    except YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = None if mark is None else int(mark.line) + 1
-        said = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise ScenarioError(Problem(f"is not YAML: {said}", file=file, line=line)) from None
-    except (ValueError, RecursionError, AttributeError, IndexError, AssertionError, TypeError) as error:
-        # what the parser lets through on odd input: it has no error of its own for these
-        raise ScenarioError(Problem(f"is not YAML that can be read: {type(error).__name__}", file=file)) from None
 
 
 def _descriptors(document: Value, notices: list[Notice]) -> Iterator[Descriptor]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.extensions.mlsysops.importing.bodies import Body, Descriptor, Value, fold, leftovers
 from cosim.sources.importing.document import plain_name
 from cosim.sources.importing.imported import Notice
-from cosim.sources.importing.mlsysops.bodies import Body, Descriptor, Value, fold, leftovers
 
 _TIERS = {"cloud": "cloud", "edgeinfrastructure": "edge", "edge": "edge", "faredge": "device"}
 LAYERS = ("cloud", "edge_infrastructure", "edge", "far_edge")
@@ -59,7 +59,7 @@ class NodeInfo:
 
 
 @dataclass(slots=True)
-class Inventory:
+class NodeInventory:
     """All nodes, and what joins them."""
 
     nodes: list[NodeInfo]
@@ -73,7 +73,7 @@ class Inventory:
         return groups
 
 
-def read_inventory(descriptors: list[Descriptor], notices: list[Notice]) -> Inventory:
+def read_inventory(descriptors: list[Descriptor], notices: list[Notice]) -> NodeInventory:
     """The nodes of all descriptors. Raises `ScenarioError` when none of them can be a host."""
     taken: set[str] = set()
     nodes = [_node(one, taken, notices) for one in descriptors if one.kind == "node"]
@@ -97,7 +97,7 @@ def read_inventory(descriptors: list[Descriptor], notices: list[Notice]) -> Inve
             )
         )
     titles = [one.name for one in descriptors if one.kind in ("continuum", "app") and one.name]
-    return Inventory(nodes, titles[0] if titles else "an MLSysOps continuum")
+    return NodeInventory(nodes, titles[0] if titles else "an MLSysOps continuum")
 
 
 def _members(descriptors: list[Descriptor]) -> dict[str, tuple[str, Value | None]]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from cosim.contract.geo import LocalFrame
+from cosim.extensions.mlsysops.importing.apps import INPUT, OUTPUT, Component, read_components
+from cosim.extensions.mlsysops.importing.bodies import Descriptor
+from cosim.extensions.mlsysops.importing.nodes import GPU_SPEED, INTERFACES, NodeInfo, NodeInventory
 from cosim.sources.importing.document import plain_name, text_of
 from cosim.sources.importing.imported import Imported, Notice
-from cosim.sources.importing.mlsysops.apps import INPUT, OUTPUT, Component, read_components
-from cosim.sources.importing.mlsysops.bodies import Descriptor
-from cosim.sources.importing.mlsysops.nodes import GPU_SPEED, INTERFACES, Inventory, NodeInfo
 
 _WAN = {"rate": "100 Mbit/s", "delay": "20 ms"}  # between clusters; nominal, reported in a notice
 _CLIENT = "client"
 GPU_SHARE = 0.5  # of a GPU that a component asks for and keeps busy; nominal, reported in a notice
 
 
-def scenario(inventory: Inventory, descriptors: list[Descriptor], notices: list[Notice]) -> Imported:
+def scenario(inventory: NodeInventory, descriptors: list[Descriptor], notices: list[Notice]) -> Imported:
     """A scenario for the adapter `continuum` on these nodes and applications."""
     hosts = [node for node in inventory.nodes if node.tier != "device"]
     clock = min(node.clock for node in hosts)  # a request counts cores of whatever host it meets
@@ -86,7 +86,7 @@ def _note(key: str, text: str) -> Notice:
     return Notice("note", None, None, key, text)
 
 
-def _places(inventory: Inventory) -> tuple[float, float] | None:
+def _places(inventory: NodeInventory) -> tuple[float, float] | None:
     """Put the nodes with a location into a local frame; its origin (longitude, latitude) is the first of them."""
     origin = next((node.place for node in inventory.nodes if node.place is not None), None)
     if origin is None:
@@ -99,7 +99,7 @@ def _places(inventory: Inventory) -> tuple[float, float] | None:
     return origin
 
 
-def _links(inventory: Inventory, notices: list[Notice]) -> list[dict[str, object]]:
+def _links(inventory: NodeInventory, notices: list[Notice]) -> list[dict[str, object]]:
     """Everybody of a cluster with its hosts, by the slower interface; hosts of different clusters by a WAN.
 
     Of a pair that is named twice the later figures hold, so that slower interfaces come later.

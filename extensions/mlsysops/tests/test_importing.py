@@ -12,11 +12,11 @@ from ruamel.yaml import YAML
 
 from cosim.contract.block import NAME
 from cosim.contract.errors import ScenarioError
+from cosim.extensions.mlsysops.importing import read
+from cosim.extensions.mlsysops.importing.bodies import fold
+from cosim.extensions.mlsysops.importing.nodes import INTERFACES
 from cosim.scenario.load import load as load_scenario
 from cosim.sources.importing.document import plain_name
-from cosim.sources.importing.mlsysops import read
-from cosim.sources.importing.mlsysops.bodies import fold
-from cosim.sources.importing.mlsysops.nodes import INTERFACES
 from cosim.sources.importing.write import write_scenario
 from tests.forked import cosim
 
@@ -290,6 +290,7 @@ def test_any_tree_is_imported_and_passes_the_checks(tmp_path, bodies, validated)
     assert "gateway-1" in target.read_text()
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.one_of(st.text(max_size=200), st.text(alphabet="{}[]:,-&*!|>'\"%@`# \nMLSysOpsNodename\t", max_size=120)))
 @example("&a [*a]")
@@ -324,10 +325,17 @@ def test_the_command_writes_a_scenario_that_runs(tmp_path):
     paths = files(tmp_path, NODE, VALIDATED, APP)
     done = cosim("import", "mlsysops", *map(str, paths), "--out", str(tmp_path / "out"), "--json")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["workloads"] == 2
+    reported = json.loads(done.stdout)
+    assert reported["workloads"] == 2
     done = cosim(
-        "run", told["scenario"], "--set", "run.duration=5 s", "--out", str(tmp_path / "runs"), "--no-report", "--json"
+        "run",
+        reported["scenario"],
+        "--set",
+        "run.duration=5 s",
+        "--out",
+        str(tmp_path / "runs"),
+        "--no-report",
+        "--json",
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["figures"]["tasks_completed"] > 0

@@ -16,7 +16,7 @@ SLOW, LTE, NR = 0, 1, 2  # of `Samples.mode`: HSPA and older; LTE; LTE with a 5G
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Samples:
+class DownloadSamples:
     """Seconds of a phone with a download under way."""
 
     mode: Integers  # (rows,)
@@ -57,7 +57,7 @@ def throughput_space() -> Space:
     ])  # fmt: skip
 
 
-def throughput(values: Floats, samples: Samples) -> Floats:
+def throughput(values: Floats, samples: DownloadSamples) -> Floats:
     """(n, rows) Mbit/s for `values` (n, 9) as `throughput_space` has them.
 
     The SNR combines the phone's with that of the level over a floor (noise powers add). The 5G carrier
@@ -71,8 +71,8 @@ def throughput(values: Floats, samples: Samples) -> Floats:
     lte = lte_width * efficiency(joined, lte_loss, lte_most)
     both = lte + nr_width * efficiency(joined, nr_loss, nr_most)
     moving = 1.0 / (1.0 + samples.speed / half)
-    told = np.where(samples.mode == NR, both, lte) * moving
-    return np.asarray(np.where(samples.mode == SLOW, slow, told), np.float64)
+    reported = np.where(samples.mode == NR, both, lte) * moving
+    return np.asarray(np.where(samples.mode == SLOW, slow, reported), np.float64)
 
 
 class CellShares:
@@ -102,14 +102,14 @@ class CellShares:
         owner = cell[order][self._first]  # cell of each block; blocks of a cell follow one another
         self._owner, self._cells = owner, np.flatnonzero(np.diff(owner, prepend=-1))
 
-    def factors(self, told: Floats) -> Floats:
-        """(n, cells + 1) factors by `names`, the last for other cells; `told` (n, rows): the model's roots."""
+    def factors(self, reported: Floats) -> Floats:
+        """(n, cells + 1) factors by `names`, the last for other cells; `reported` (n, rows): the model's roots."""
         blocks, cells = len(self._first), len(self._cells)
         if blocks == cells:  # chance cannot be estimated
-            return np.ones((len(told), cells + 1))
-        told = told[:, self._order]
-        weight = np.maximum(np.add.reduceat(told**2, self._first, axis=1), 1e-9)
-        block = np.add.reduceat(told * self._roots, self._first, axis=1) / weight
+            return np.ones((len(reported), cells + 1))
+        reported = reported[:, self._order]
+        weight = np.maximum(np.add.reduceat(reported**2, self._first, axis=1), 1e-9)
+        block = np.add.reduceat(reported * self._roots, self._first, axis=1) / weight
         whole = np.add.reduceat(weight, self._cells, axis=1)
         mean = np.add.reduceat(block * weight, self._cells, axis=1) / whole
         within = (weight * (block - mean[:, self._owner]) ** 2).sum(axis=1) / (blocks - cells)

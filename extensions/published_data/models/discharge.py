@@ -29,7 +29,7 @@ PER_SECOND = 10  # steps
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Flights:
+class DischargeFlights:
     """Flights one after another: flight k has the steps `first[k]` to `first[k + 1]`."""
 
     first: Integers  # (flights + 1,) multiples of PER_SECOND apart
@@ -100,7 +100,7 @@ def _fly(
                     total = 0.0
 
 
-def simulate(values: Floats, flights: Flights, *, capacity: float, seen: float) -> Floats:
+def simulate(values: Floats, flights: DischargeFlights, *, capacity: float, seen: float) -> Floats:
     """(n, seconds) V, the mean of every second of all flights, for `values` (n, 6 or 7) as `space` has them.
 
     `capacity` in C. `flights.sag` is the mean sag around `seen` s after the start.

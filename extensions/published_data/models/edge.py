@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.engine.continuum import Engine, Kind, Stream, System
+from cosim.engine.continuum import Engine, Kind, System, WorkloadStream
 from cosim.engine.continuum.layout import EDGE, FIXED
 from cosim.engine.continuum.parameters import follow_kinds
-from cosim.engine.continuum.system import Trace
+from cosim.engine.continuum.system import WorkloadTrace
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -52,7 +52,11 @@ class Replay:
             times = requests.time[requests.window == window]
             nothing = np.zeros(len(times))
             source = np.full(len(times), window, np.int64)
-            streams.append(Stream(rate=1.0, work=zero, trace=Trace(source, times, nothing, nothing, nothing + CLOCK)))
+            streams.append(
+                WorkloadStream(
+                    rate=1.0, work=zero, trace=WorkloadTrace(source, times, nothing, nothing, nothing + CLOCK)
+                )
+            )
         system = System(
             kinds=tuple(Kind(cores=int(workers), clock=CLOCK, fcfs=True) for workers in requests.workers),
             kind=requests.node,

@@ -17,7 +17,7 @@ NOISE = 0.003  # sd of one measured point over the power at full load: whole wat
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Curve:
+class PowerCurve:
     """Power at `LEVELS`."""
 
     watts: Floats  # (11,)
@@ -51,7 +51,7 @@ class MeasuredMachines:
         _, scale, rows = np.linalg.svd(self._shapes - mean, full_matrices=False)
         return mean, rows[:count] * (scale[:count] / np.sqrt(len(self._shapes) - 1))[:, None]
 
-    def curve(self, levels: ArrayLike, watts: ArrayLike) -> Curve:
+    def curve(self, levels: ArrayLike, watts: ArrayLike) -> PowerCurve:
         """The curve of a machine measured at `levels` (indices of `LEVELS`, the last one among them)."""
         at = np.asarray(levels, np.int64)
         measured = np.asarray(watts, np.float64)
@@ -63,4 +63,4 @@ class MeasuredMachines:
         gain = np.linalg.solve(spread[np.ix_(at, at)] + NOISE**2 * np.eye(len(at)), spread[at]).T
         found = mean + gain @ (measured / full - mean[at])
         left = np.clip(np.diag(spread - gain @ spread[at]), 0.0, None) + NOISE**2
-        return Curve(found * full, np.sqrt(left) * full)
+        return PowerCurve(found * full, np.sqrt(left) * full)

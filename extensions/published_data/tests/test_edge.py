@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
+from benchmarks.twin_edge import judge, repeated
 from cosim.contract.errors import ScenarioError
 from cosim.extensions.published_data import edge
-from cosim.extensions.published_data.edge_judgement import judge, repeated
 from cosim.extensions.published_data.edge_telemetry import Telemetry, read
 from cosim.extensions.published_data.models.edge import Replay, Requests
 from cosim.extensions.published_data.tests import edge_nodes
@@ -75,6 +75,7 @@ def test_true_values_predict_unseen_loads_and_the_start_does_not(telemetry):
     assert before["mape_p95"] > 0.3
 
 
+@pytest.mark.slow
 def test_calibration_finds_the_values_and_predicts_unseen_loads(telemetry):
     of = edge.twin(telemetry)
     answer = calibrate(edge.problem(of), budget=Budget(runs=1500, seconds=60.0), seed=3)
@@ -137,10 +138,10 @@ def test_lost_answers_and_clocks_that_run_backwards_are_told(tmp_path):
         rows[5]["computed"] = str(float(rows[5]["started"]) - 1.0)
 
     rewrite(folder, spoil)
-    told = read(folder)
-    assert len(told.windows) == 17
-    assert any("window 3 is left out" in warning for warning in told.warnings)
-    assert any("times go backwards" in warning for warning in told.warnings)
+    reported = read(folder)
+    assert len(reported.windows) == 17
+    assert any("window 3 is left out" in warning for warning in reported.warnings)
+    assert any("times go backwards" in warning for warning in reported.warnings)
 
 
 def test_what_cannot_be_used_is_refused(tmp_path):
@@ -169,7 +170,7 @@ def test_another_measurement_may_judge(telemetry, tmp_path):
     of = edge.twin(joined)
     assert judge(of, truth(of)).figures()["mape_mean"] <= 0.05
     renamed = Telemetry(**{**columns(other), "service": np.full(len(other.service), "yolo")})
-    with pytest.raises(ScenarioError, match=r"nothing was fitted that tells about yolo"):
+    with pytest.raises(ScenarioError, match=r"nothing was fitted that describes yolo"):
         telemetry.judged_by(renamed)
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -10,8 +11,8 @@ from typer.testing import CliRunner
 
 import cosim
 from cosim.cli.main import app
-from cosim.contract.errors import SetupError
-from cosim.results import open5gs, srsran
+from cosim.contract.errors import ScenarioError, SetupError
+from cosim.extensions.radio_logs import open5gs, srsran
 
 SCENARIO = """\
 apiVersion: cosim/v1
@@ -172,7 +173,7 @@ def test_the_cores_log_counts_who_is_there(written, truth):
 def test_a_core_that_a_phone_leaves_has_one_session_less(tmp_path):
     core = open5gs._Core(DAY)
     rows = [(0.0, "a", "mast", 17921), (0.0, "b", "mast", 17922), (1.0, "b", "pole", 17921), (2.0, "b", "-", 0)]
-    open5gs._tell(core, rows, {"mast", "pole"}, {"a": "001010000000001", "b": "001010000000002"})
+    open5gs._report(core, rows, {"mast", "pole"}, {"a": "001010000000001", "b": "001010000000002"})
     assert core.now == {
         "gNBs": 0, "gNB-UEs": 0, "AMF-UEs": 1, "AMF-Sessions": 1, "SMF-UEs": 1, "SMF-Sessions": 1,
     }  # fmt: skip
@@ -189,6 +190,60 @@ def test_a_line_of_a_core_with_the_line_number_of_its_source_is_read(tmp_path):
     [event] = open5gs.read(tmp_path / "amf.log", 2026)
     assert (event.time, event.part) == (datetime(2026, 11, 5, 9, 8, 7, 654000), "amf")
     assert (event.what, event.now) == ("AMF-Sessions", 3)
+
+
+def kept(line, how):
+    """A line of a log as others keep it."""
+    return {
+        "plain": line,
+        "colour": re.sub(r"([\d:/. ]+\d): \[(\w+)\]", "\x1b[32m\\1\x1b[0m: [\x1b[33m\\2\x1b[0m]", line),
+        "compose": f"core-1  | {line}",
+        "coloured compose": f"\x1b[36mcore-1  |\x1b[0m {line}",
+        "journald": f"Aug 30 14:45:33 host open5gs-amfd[12]: {line}",
+        "short-iso": f"2030-08-30T14:45:33+0200 host open5gs-amfd[12]: {line}",
+        "docker -t": f"2030-08-30T14:45:33.368000000Z {line}",
+        "kubernetes": f"2030-08-30T14:45:33.368000000Z stdout F {line}",
+    }[how]
+
+
+WAYS = ["plain", "colour", "compose", "coloured compose", "journald", "short-iso", "docker -t", "kubernetes"]
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_core_s_log_is_read_however_it_was_kept(tmp_path, how):
+    lines = [
+        "08/30 14:45:33.368: [amf] INFO: InitialUEMessage (../src/amf/ngap-handler.c:361)",
+        "08/30 14:45:33.368: [amf] INFO: [Added] Number of gNB-UEs is now 5 (../src/amf/context.c:2087)",
+        "08/30 14:45:33.593: [gmm] INFO: [imsi-001010000000005] Registration complete (../src/amf/gmm-sm.c:1116)",
+    ]
+    (tmp_path / "c.log").write_text("\n".join(kept(line, how) for line in lines))
+    count, who = open5gs.read(tmp_path / "c.log", 2030)
+    assert (count.what, count.now, who.who) == ("gNB-UEs", 5, "001010000000005")
+
+
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("bars", ["two", "one", "none"])
+def test_a_trace_is_read_by_its_heads_however_it_was_kept(tmp_path, how, bars):
+    head = " pci rnti | cqi  mcs  brate   ok  nok  (%) | pusch  mcs  brate   ok  nok  (%)    bsr"
+    row = "   1 4601 |  14   27   9.0M  610    2   0% |  22.5   20   600k  110   30  21%    745"
+    if bars != "two":
+        head, row = (text.replace(" |", "", 1) for text in (head, row))
+    if bars == "none":
+        head, row = (text.replace(" |", "") for text in (head, row))
+    (tmp_path / "t.txt").write_text("\n".join(kept(line, how) for line in (head, row)))
+    (found,) = srsran.read_trace(tmp_path / "t.txt")
+    assert (found["dl_mcs"], found["dl_brate"], found["dl_nof_ok"]) == (27.0, 9e6, 610.0)
+    assert (found["ul_mcs"], found["ul_brate"], found["ul_nof_nok"], found["rnti"]) == (20.0, 6e5, 30.0, 0x4601)
+
+
+def test_a_log_of_which_nothing_is_understood_is_refused(tmp_path):
+    (tmp_path / "x.log").write_text("something else\n")
+    for read in (open5gs.read, srsran.read_log, srsran.read_trace):
+        with pytest.raises(ScenarioError, match=r"x\.log: has no"):
+            read(tmp_path / "x.log")
+    (tmp_path / "x.log").write_text(" pci rnti cqi mcs\n 1 4601 15\n")
+    with pytest.raises(ScenarioError, match=r"x\.log:2: has 3 cells below 4 heads"):
+        srsran.read_trace(tmp_path / "x.log")
 
 
 def test_what_cannot_be_written_is_refused(run, written, tmp_path):

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import cosim
 from cosim.cli.main import app
-from cosim.results.crate import differences, lock, rerun
+from cosim.extensions.research_object.crate import differences, lock, rerun
 from cosim.results.executor import LocalExecutor
 
 pytest.importorskip("rocrate")
@@ -72,6 +72,15 @@ def crate(sweep, tmp_path_factory) -> Path:
     return out
 
 
+def before_digests(crate: Path, other: Path) -> Path:
+    """A copy of the crate as versions without digests wrote it."""
+    shutil.copytree(crate, other)
+    (other / "digests.json").unlink()
+    metadata = other / "ro-crate-metadata.json"
+    metadata.write_text(metadata.read_text().replace("digests.json", "other.json"))
+    return other
+
+
 def test_it_is_repeated_bit_by_bit_without_the_original(crate, tmp_path):
     assert {str(p.relative_to(crate)) for p in crate.glob("workflow/**/*.*")} == {
         "workflow/my study/scenario.cosim.yaml", "workflow/my study/mine.py", "workflow/my study/helper.py",
@@ -82,9 +91,9 @@ def test_it_is_repeated_bit_by_bit_without_the_original(crate, tmp_path):
     assert not list(crate.rglob(".origin"))  # says where a run was made on a machine
 
 
+@pytest.mark.slow
 def test_a_result_that_the_runs_do_not_give_is_told(crate, tmp_path):
-    other = tmp_path / "other"
-    shutil.copytree(crate, other)
+    other = before_digests(crate, tmp_path / "other")
     (other / "workflow/my study/helper.py").write_text("import numpy as np\n\n\ndef least(values):\n    return -1\n")
     (one, _) = rerun(other, LocalExecutor(1), tmp_path / "again")
     assert one.differences
@@ -95,8 +104,7 @@ def test_a_result_that_the_runs_do_not_give_is_told(crate, tmp_path):
 
 
 def test_a_scenario_that_was_changed_in_the_crate_is_told(crate, tmp_path):
-    other = tmp_path / "other"
-    shutil.copytree(crate, other)
+    other = before_digests(crate, tmp_path / "other")
     file = other / "workflow/my study/scenario.cosim.yaml"
     file.write_text(file.read_text().replace("2 x 1 GHz", "2 x 2 GHz"))
     done = CliRunner().invoke(app, ["rerun", str(other)])
@@ -156,8 +164,7 @@ def test_the_environment_is_locked_and_compared(crate, tmp_path):
     assert names == sorted(names)
     assert {"continuum-cosim", "numpy", "mosaik", "llvmlite"} <= set(names)  # also what numba needs
     assert differences(crate) == []
-    other = tmp_path / "other"
-    shutil.copytree(crate, other)
+    other = before_digests(crate, tmp_path / "other")
     text = (other / "environment.lock.txt").read_text()
     (other / "environment.lock.txt").write_text(text.replace("numpy==", "numpy==0.") + "nothing-such==1\n")
     assert [line.split(" ")[0] for line in differences(other)] == ["numpy", "nothing-such"]
@@ -167,7 +174,7 @@ def test_the_environment_is_locked_and_compared(crate, tmp_path):
 def test_what_is_no_crate_is_refused(crate, tmp_path, what):
     other = tmp_path / "other"
     if what != "no folder":
-        shutil.copytree(crate, other)
+        before_digests(crate, other)
     if what == "no metadata":
         (other / "ro-crate-metadata.json").unlink()
     if what == "path":

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
+from cosim.contract.delimited import header
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.extensions.traces import alibaba
+from cosim.extensions.traces.google import parts
+from cosim.extensions.traces.importing.machines import CLOCK
+from cosim.extensions.traces.importing.tasks import beginning, enough_hosts
 from cosim.scenario.demand import StageBlock, ordered
 from cosim.sources.importing.document import plain_name, text_of
 from cosim.sources.importing.imported import Imported, Notice
-from cosim.sources.importing.tasks import beginning, enough_hosts
-from cosim.sources.importing.traces import CLOCK
-from cosim.sources.traces import alibaba
-from cosim.sources.traces.google import parts
-from cosim.sources.traces.table import header
 
 MOST_STAGES = 200  # of a job
 MOST_JOBS = 2000
@@ -59,8 +59,8 @@ def read_jobs(path: Path, *, hosts: int | None = None, tasks: int | None = None)
     if not path.exists():
         raise ScenarioError(Problem("there is no such file or folder", file=path))
     if len(header(parts(path)[0])) != len(alibaba.TASKS):
-        hint = "give batch_task of 2018; that of 2017 does not tell which task waits for which"
-        raise ScenarioError(Problem("tells no graphs of tasks", file=path, hint=hint))
+        hint = "give batch_task of 2018; that of 2017 does not say which task waits for which"
+        raise ScenarioError(Problem("has no graphs of tasks", file=path, hint=hint))
     trace = alibaba.read_tasks(path, tasks=tasks)
     jobs: dict[str, dict[str, _Task]] = {}
     for name, begin, duration, cores in zip(
@@ -139,13 +139,13 @@ def _parts(number: int, wide: int) -> list[str]:
 
 def _notices(path: Path, counts: _Counts) -> list[Notice]:
     wide = f"jobs of more than {MOST_STAGES} stages of one core, or with two tasks of one number, are left out"
-    told = (
-        ("note", "work", 1, f"cores x duration x {CLOCK / 1e9:g} GHz, as if all were busy: the trace does not tell it"),
-        ("note", "output", 1, "the trace does not tell what tasks hand on; no data is taken"),
+    reported = (
+        ("note", "work", 1, f"cores x duration x {CLOCK / 1e9:g} GHz, as if all were busy: the trace does not have it"),
+        ("note", "output", 1, "the trace does not have what tasks hand on; no data is taken"),
         ("ignored", "end", counts.endless, f"{counts.endless:,} jobs with a task that has no end are left out"),
         ("ignored", "instances", counts.wide, f"{counts.wide:,} {wide}"),
         ("ignored", "task", counts.circular, f"{counts.circular:,} jobs whose tasks wait for themselves are left out"),
         ("ignored", "task", counts.missing, f"{counts.missing:,} times a task waits for one that is not in the file"),
-        ("note", "plan_cpu", counts.unsized, f"{counts.unsized:,} tasks do not tell it; 1 core is taken"),
+        ("note", "plan_cpu", counts.unsized, f"{counts.unsized:,} tasks do not have it; 1 core is taken"),
     )  # fmt: skip
-    return [Notice(level, path, None, key, text) for level, key, count, text in told if count]  # type: ignore[arg-type]
+    return [Notice(level, path, None, key, text) for level, key, count, text in reported if count]  # type: ignore[arg-type]

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.extensions.traces import UtilisationTraces, alibaba, azure, bitbrains, google, planetlab
 from cosim.sources.importing.imported import Imported, Notice
-from cosim.sources.traces import UtilisationTraces, alibaba, azure, bitbrains, google, planetlab
 
 CLOCK, CORES, MEMORY = 2.6e9, 8, 64  # of a host: Hz, cores, GiB; a common two-socket server's half
 VM_CORES, VM_MEMORY = 1.0, 1.0e9  # of a machine whose size the trace does not give: cores, B
@@ -65,11 +65,11 @@ def read(source: str, path: Path, *, hosts: int | None = None, **options: Any) -
     if unknown.any():
         text = f"{unknown.mean():.1%} of the values are unknown; the machine counts as idle there"
         notices.append(Notice("note", path, None, "utilisation", text))
-    told = {"cores": traces.cores, "clock": traces.clock, "memory": traces.memory}
-    for name, values in told.items():
+    reported = {"cores": traces.cores, "clock": traces.clock, "memory": traces.memory}
+    for name, values in reported.items():
         if values is None or np.isnan(values).any():
             given = {"cores": f"{VM_CORES:g}", "clock": f"{CLOCK / 1e9:g} GHz", "memory": f"{VM_MEMORY / 1e9:g} GB"}
-            text = f"the trace does not tell it for every machine; {given[name]} is taken where it does not"
+            text = f"the trace does not have it for every machine; {given[name]} is taken where it does not"
             notices.append(Notice("note", path, None, name, text))
     cores, clock, memory = _sizes(traces)
     need, group = np.unique(np.stack([cores * clock, memory], axis=1), axis=0, return_inverse=True)

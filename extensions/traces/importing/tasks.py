@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.delimited import header
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.extensions.traces import TaskTrace, alibaba, azure, google
+from cosim.extensions.traces.importing.machines import CLOCK, CORES, FILLED, MEMORY, MOST_HOSTS, head, servers
 from cosim.sources.importing.imported import Imported, Notice
-from cosim.sources.importing.traces import CLOCK, CORES, FILLED, MEMORY, MOST_HOSTS, head, servers
-from cosim.sources.traces import TaskTrace, alibaba, azure, google
-from cosim.sources.traces.table import header
 
 FILE = "tasks.csv.gz"
 Floats = NDArray[np.float64]
@@ -95,12 +95,12 @@ def read(
     unknown = np.isnan(cores)
     if unknown.any():
         cores = np.where(unknown, 1.0, cores)
-        say("cores", f"{unknown.sum():,} tasks do not tell it; 1 is taken")
+        say("cores", f"{unknown.sum():,} tasks do not have it; 1 is taken")
     work = trace.work
     if np.isnan(work).all():
         work = cores * trace.duration * CLOCK * trace.extra.get("average_cpu", 1.0)
         use = "its mean use of them" if "average_cpu" in trace.extra else "as if all were busy"
-        say("work", f"cores x duration x {CLOCK / 1e9:g} GHz, {use}: the trace does not tell it")
+        say("work", f"cores x duration x {CLOCK / 1e9:g} GHz, {use}: the trace does not have it")
     if not np.isnan(trace.memory).all():
         say("memory", "is left out: tasks of one workload take equally much")
     known = ~np.isnan(work)
@@ -113,8 +113,8 @@ def read(
     if parts.max() > 1:
         say("cores", f"tasks of several cores are as many tasks of one core: {parts.sum():,} in all")
     rows = np.repeat(arrival, parts), np.repeat(work / parts, parts)
-    told = trace.duration[known]
-    span = np.where(np.isnan(told), work / CLOCK, told)
+    reported = trace.duration[known]
+    span = np.where(np.isnan(reported), work / CLOCK, reported)
     used = np.minimum(cores, work / CLOCK / np.maximum(span, 1e-9))
     count = enough_hosts(path, hosts, arrival, span, used)
     text = (

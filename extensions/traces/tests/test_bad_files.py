@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ScenarioError
-from cosim.sources.traces import TaskTrace, UtilisationTraces, alibaba, azure, bitbrains, google, planetlab, store, surf
-from cosim.sources.traces.table import TraceColumn, blocks
+from cosim.extensions.traces import TaskTrace, UtilisationTraces, alibaba, azure, bitbrains, google, planetlab, surf
+from cosim.extensions.traces.table import TraceColumn, blocks
 
 READERS = {
     "planetlab": planetlab.read,
@@ -25,7 +25,6 @@ READERS = {
     "alibaba containers": alibaba.read_containers,
     "alibaba aggregate": alibaba.read_aggregate,
     "surf": surf.read,
-    "stored": store.read,
 }
 GOOD = {
     "planetlab": "vm,t000,t001\na,1,2\nb,3,4\n",
@@ -104,39 +103,6 @@ def test_lines_are_counted_with_header_and_empty_lines(tmp_path):
         list(blocks(path, [TraceColumn("b")]))
     with pytest.raises(ScenarioError, match=r"has no column 'c' \(columns found: a, b\)"):
         list(blocks(path, [TraceColumn("c")]))
-
-
-@given(
-    st.integers(1, 5), st.integers(1, 6), st.integers(0, 2**32 - 1), st.booleans(),
-)  # fmt: skip
-@often
-def test_stored_utilisation_comes_back(tmp_path, vms, periods, seed, more):
-    random = np.random.default_rng(seed)
-    values = random.random((vms, periods)).astype(np.float32)
-    values[random.random((vms, periods)) < 0.2] = np.nan
-    traces = UtilisationTraces(
-        tuple(f"vm {i}" for i in range(vms)), values, 300.0, 7.0, peak=values if more else None,
-        cores=random.random(vms) + 0.5 if more else None,
-    )  # fmt: skip
-    store.write(tmp_path / "a.parquet", traces)
-    store.write(tmp_path / "b.parquet", traces)
-    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
-    found = store.read(tmp_path / "a.parquet")
-    assert isinstance(found, UtilisationTraces)
-    assert (found.ids, found.period, found.start) == (traces.ids, 300.0, 7.0)
-    assert np.array_equal(found.utilisation, values, equal_nan=True)
-    assert (found.peak is None) == (traces.peak is None)
-    assert np.array_equal(found.cores, traces.cores) if more else found.cores is None
-
-
-def test_stored_tasks_come_back(tmp_path):
-    two = np.array([1.0, np.nan])
-    tasks = TaskTrace(np.array([0.0, 3.0]), two, two, two, two, ids=("a", "b"), unit="machine", extra={"tokens": two})
-    store.write(tmp_path / "tasks.parquet", tasks)
-    found = store.read(tmp_path / "tasks.parquet")
-    assert isinstance(found, TaskTrace)
-    assert (found.ids, found.unit) == (("a", "b"), "machine")
-    assert np.array_equal(found.extra["tokens"], two, equal_nan=True)
 
 
 def test_models_refuse_what_makes_no_sense():

@@ -11,13 +11,13 @@ from cosim.adapters.continuum import ADAPTER
 from cosim.cli.main import app
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.errors import ScenarioError
+from cosim.extensions.traces.importing.tasks import read, read_tasks
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
-from cosim.sources.importing.tasks import read, read_tasks
 from cosim.sources.importing.write import write_scenario
 
 CLOCK = 2.6e9
-REQUESTS = Path(__file__).parents[3] / "shared" / "data" / "cloud_traces" / "azure_llm_2023" / "code.csv.gz"
+REQUESTS = Path(__file__).parents[4] / "shared" / "data" / "cloud_traces" / "azure_llm_2023" / "code.csv.gz"
 
 
 def event(time, task, kind, cpu="0.25"):
@@ -72,9 +72,9 @@ def test_tasks_of_a_trace_are_run(tmp_path, name):
     (tmp_path / "trace.csv").write_text(text)
     done = cosim(name.split()[0], tmp_path / "trace.csv", "--model", "continuum", "--out", tmp_path / "out", "--json")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["rows"] == len(rows)
-    assert told["work"] == pytest.approx(sum(work for _, work in rows) * CLOCK)
+    reported = json.loads(done.stdout)
+    assert reported["rows"] == len(rows)
+    assert reported["work"] == pytest.approx(sum(work for _, work in rows) * CLOCK)
     ended, books = run(tmp_path / "out" / "scenario.cosim.yaml")
     assert books["tasks"]["completed"] == books["tasks"]["created"] == len(rows)
     order = np.argsort(ended["task"])
@@ -97,9 +97,9 @@ def test_jobs_whose_tasks_wait_for_one_another(tmp_path):
     options = "--model", "continuum", "--graphs", "--json"
     done = cosim("alibaba", tmp_path / "batch_task.csv", *options, "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert (told["jobs"], told["tasks"]) == (2, 7)
-    ignored = [notice["text"] for notice in told["notices"] if notice["level"] == "ignored"]
+    reported = json.loads(done.stdout)
+    assert (reported["jobs"], reported["tasks"]) == (2, 7)
+    ignored = [notice["text"] for notice in reported["notices"] if notice["level"] == "ignored"]
     assert [text.split()[:2] for text in ignored] == [["1", "jobs"], ["1", "jobs"], ["1", "jobs"], ["2", "times"]]
     ended, books = run(tmp_path / "out" / "scenario.cosim.yaml")
     assert books["tasks"]["completed"] == 2

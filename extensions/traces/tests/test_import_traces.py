@@ -9,11 +9,12 @@ from typer.testing import CliRunner
 
 from cosim.cli.main import app
 from cosim.contract.errors import ScenarioError
+from cosim.extensions.traces.bitbrains import RAW
+from cosim.extensions.traces.importing.machines import read
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
-from cosim.sources.importing.traces import read
 from cosim.sources.importing.write import write_scenario
-from cosim.sources.traces.bitbrains import RAW
+from tests.extensions import needs
 
 GOOGLE = "0,300000000,3,1,5,0.2,0.1,0.1,0,0,0.1,0,0,0.4,0,1,1,1,0,\n"
 FILES = {
@@ -29,18 +30,20 @@ def cosim(*arguments):
     return CliRunner().invoke(app, ["import", *map(str, arguments)])
 
 
+@needs("extcloudsim")
 @pytest.mark.parametrize("name", FILES)
 def test_every_source_becomes_a_scenario_that_compiles(tmp_path, name):
     (tmp_path / "trace.csv").write_text(FILES[name])
     done = cosim(name, tmp_path / "trace.csv", "--out", tmp_path / "out", "--json")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["hosts"] >= 1
-    assert told["machines"] == {"planetlab": 2, "azure": 2}.get(name, 1)
+    reported = json.loads(done.stdout)
+    assert reported["hosts"] >= 1
+    assert reported["machines"] == {"planetlab": 2, "azure": 2}.get(name, 1)
     plan = compile_plan(load(tmp_path / "out" / "scenario.cosim.yaml"))
-    assert len(plan.scene.nodes) == told["hosts"]
+    assert len(plan.scene.nodes) == reported["hosts"]
 
 
+@needs("extcloudsim")
 def test_the_utilisation_of_the_trace_is_that_of_the_scenario(tmp_path):
     (tmp_path / "readings.csv").write_text(FILES["azure"])
     (tmp_path / "vmtable.csv").write_text("a,s,d,0,600,60,15,50,Interactive,4,8\nb,s,d,300,900,5,5,5,Unknown,2,4\n")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cosim.contract.errors import ScenarioError
-from cosim.sources.traces import alibaba, azure, bitbrains, google, planetlab, surf
+from cosim.extensions.traces import alibaba, azure, bitbrains, google, planetlab, surf
 
 
 def test_planetlab_folder_and_packed_table_agree(tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cosim.sources.traces import alibaba, azure, bitbrains, google, planetlab, surf
+from cosim.extensions.traces import alibaba, azure, bitbrains, google, planetlab, surf
 
 pytestmark = pytest.mark.data
 
@@ -52,7 +52,9 @@ def test_surf_tasks_and_fragments_tell_the_same_work(data):
     assert trace.ids is not None
     capacity = np.array([rate[name] for name in trace.ids])
     assert np.all(trace.work <= capacity * trace.duration * 1.001)
-    lasted = dict(zip(usage.ids, usage.lifetime(), strict=True))
+    known = ~np.isnan(usage.utilisation)
+    lasting = np.where(known.any(axis=1), (usage.periods - np.argmax(known[:, ::-1], axis=1)) * usage.period, 0.0)
+    lasted = dict(zip(usage.ids, lasting, strict=True))
     found = np.array([lasted[name] for name in trace.ids])
     assert np.all((found >= trace.duration - 1e-6) & (found < trace.duration + 300.0))
 

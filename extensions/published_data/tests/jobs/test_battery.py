@@ -31,9 +31,9 @@ def test_flights_take_turns_and_what_the_model_is_told_is_not_judged(tmp_path):
     measured = problem.fit.observed["voltage"].values
     assert np.isnan(measured[:11]).all()
     assert np.isfinite(measured[12:40]).all()
-    told = problem.fit.simulate(np.repeat(problem.space.start[None], 3, axis=0), 1)
-    assert told["voltage"].shape == (3, 80)
-    assert told["end"].shape == (3, 2)
+    reported = problem.fit.simulate(np.repeat(problem.space.start[None], 3, axis=0), 1)
+    assert reported["voltage"].shape == (3, 80)
+    assert reported["end"].shape == (3, 2)
 
 
 def test_other_flights_can_be_judged(tmp_path):
@@ -84,6 +84,6 @@ class TestRealData:
         errors = []
         for seen in (0.0, 10.0):
             (problem,) = battery.problems(DATA, {"seen": seen})
-            told = problem.held_back.simulate(problem.space.start[None], 1)["voltage"][0]
-            errors.append(np.sqrt(np.nanmean((told - problem.held_back.observed["voltage"].values) ** 2)))
+            reported = problem.held_back.simulate(problem.space.start[None], 1)["voltage"][0]
+            errors.append(np.sqrt(np.nanmean((reported - problem.held_back.observed["voltage"].values) ** 2)))
         assert errors[1] < 0.1 < errors[0]

@@ -38,10 +38,10 @@ def test_flights_are_measured_from_end_to_end(tmp_path, capsys):
 def test_the_floor_of_flights_leaves_their_trend_out():
     rng = np.random.default_rng(1)
     noise = np.repeat(0.02 * rng.standard_normal(400), 10)
-    flight = twin_battery.battery.Flight("1", 4.0 - np.linspace(0, 1, 4000) + noise)
+    flight = twin_battery.battery.BatteryFlight("1", 4.0 - np.linspace(0, 1, 4000) + noise)
     assert twin_battery._floor([flight]) == pytest.approx(0.02, rel=0.15)
 
 
 def test_cells_that_the_fit_has_not_get_the_mean():
-    told = twin_fiveg._by_cell(np.array(["a", "a", "b"]), np.array([1.0, 3.0, 8.0]), np.array(["a", "b", "c"]))
-    np.testing.assert_allclose(told, [2.0, 8.0, 4.0])
+    reported = twin_fiveg._by_cell(np.array(["a", "a", "b"]), np.array([1.0, 3.0, 8.0]), np.array(["a", "b", "c"]))
+    np.testing.assert_allclose(reported, [2.0, 8.0, 4.0])

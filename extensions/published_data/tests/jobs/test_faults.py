@@ -37,10 +37,10 @@ QUANTITIES = ("cpu", "energytotalinterval", "avgresponsetime")
 def outcome(job: str, folder: Path, settings: dict[str, object], words: str) -> None:
     """The first problem of the job is refused, or has a warning, with `words` in it."""
     try:
-        told = vetted(load(job)(folder, settings)[0]).warnings
+        reported = vetted(load(job)(folder, settings)[0]).warnings
     except ScenarioError as refused:
-        told = (str(refused),)
-    assert any(words in line for line in told), told
+        reported = (str(refused),)
+    assert any(words in line for line in reported), reported
 
 
 def write_csv(path: Path, columns: Columns) -> None:
@@ -89,7 +89,7 @@ EVERY = slice(None)
         (put("avgresponsetime", (5, 0), np.inf), "response have negative or missing values"),
         (keep(QUANTITIES, slice(0, 60)), "the log has 60 rows"),
         (keep(QUANTITIES, slice(0, 20)), "only 10 values"),
-        (keep(QUANTITIES, slice(0, 2)), "2 measured values cannot tell"),
+        (keep(QUANTITIES, slice(0, 2)), "2 measured values cannot determine"),
         (keep(("cpu",), slice(5, None)), "do not belong together"),
     ],
 )
@@ -157,7 +157,7 @@ FIRST = slice(0, 1)
         ("*counteronly*.csv*", cell("cpu_cycles", FIRST, "-1000"), "cpu_cycles: 1 of"),
         ("*counteronly*.csv*", cell("cpu_cycles", FIRST, "1e18"), "cpu_cycles: 1 outlier"),
         ("*counteronly*.csv*", shifted, "power: follows cpu_cycles 9 rows after"),
-        ("*counteronly*.csv*", only(5), "5 measured values cannot tell"),
+        ("*counteronly*.csv*", only(5), "5 measured values cannot determine"),
         ("*counteronly*.csv*", only(40), "nothing could be held back"),
     ],
 )
@@ -173,8 +173,8 @@ def test_a_fault_in_measured_power(tmp_path, pattern, change, words):
 def test_sound_data_are_taken_as_they_are():
     pytest.importorskip("scipy")
     assert vetted(load("power")(DATA, {"set": "counters"})[0]).warnings == ()
-    told = vetted(load("simtune")(DATA, {})[0]).warnings
-    assert all("rows" in warning for warning in told)  # at most that the log is shorter than the published one
+    reported = vetted(load("simtune")(DATA, {})[0]).warnings
+    assert all("rows" in warning for warning in reported)  # at most that the log is shorter than the published one
 
 
 def flight(number: str, change: Callable[[list[float]], list[float]]) -> Callable[[Columns], None]:

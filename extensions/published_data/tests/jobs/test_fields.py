@@ -49,7 +49,7 @@ def test_a_scenario_with_the_overlay_has_the_predicted_power_table(tmp_path: Pat
     assert table == pytest.approx(servers.watts[7], rel=0.03)  # the rest as predicted
     assert extrapolations(load(file)) == ()
     changed = load(file, ["kinds.server.power.table=[10 W, 20 W]"])
-    assert any("kinds.server.power.table is" in told for told in extrapolations(changed))
+    assert any("kinds.server.power.table is" in reported for reported in extrapolations(changed))
 
 
 def test_works_have_the_mean_and_the_deviation_of_single_runs() -> None:

@@ -32,9 +32,9 @@ def test_days_are_fitted_and_judged(tmp_path):
     (problem,) = load("5g")(tmp_path, {"day": "2020.01.03"})
     assert problem.fit.name == "days 2020.01.05"
     assert problem.held_back.name == "days 2020.01.03"
-    told = problem.held_back.simulate(np.repeat(problem.space.start[None], 2, axis=0), 1)
-    assert told["throughput.root"].shape == (2, 200)
-    assert np.isfinite(told["throughput.root"]).all()
+    reported = problem.held_back.simulate(np.repeat(problem.space.start[None], 2, axis=0), 1)
+    assert reported["throughput.root"].shape == (2, 200)
+    assert np.isfinite(reported["throughput.root"]).all()
     np.testing.assert_allclose(problem.held_back.observed["throughput.root"].values ** 2, np.arange(200.0))
 
 
@@ -102,7 +102,7 @@ class TestRealData:
     def test_plausible_parameters_are_nearer_to_the_downloads_than_the_mean_is(self):
         drives = fiveg.read_drives(DATA)
         values = np.array([(0.6, 1.2, -8.0, 5.0, 12.0, -8.0, 2.5, 40.0, -105.0)])
-        told = cellular.throughput(values, drives.samples)[0]
+        reported = cellular.throughput(values, drives.samples)[0]
         mean = np.abs(drives.throughput - drives.throughput.mean()).mean()
         assert len(set(drives.day.tolist())) >= 2
-        assert np.abs(told - drives.throughput).mean() < mean
+        assert np.abs(reported - drives.throughput).mean() < mean

@@ -28,8 +28,8 @@ def write(folder, name="cpu__here_large", machines=2, runs=400, spread=0.02, sha
 
 def test_quantiles_are_those_of_the_mixture():
     values = np.array([(0.1, 0.2, 1.5), (0.01, 1e-3, 3.0)])
-    for (spread, share, times), told in zip(values, noise.law(values), strict=True):
-        below = (1 - share) * norm.cdf(np.log(told) / spread) + share * norm.cdf(np.log(told / times) / spread)
+    for (spread, share, times), reported in zip(values, noise.law(values), strict=True):
+        below = (1 - share) * norm.cdf(np.log(reported) / spread) + share * norm.cdf(np.log(reported / times) / spread)
         np.testing.assert_allclose(below, noise.LEVELS, atol=1e-9)
 
 
@@ -99,7 +99,7 @@ class TestRealData:
         settings = {"benchmark": "redis_test_get_parallel_connections_50__eastus_B8ms", **held_back}
         (problem,) = noise.problems(DATA, settings)
         answer = calibrate(problem, budget=Budget(runs=300), seed=1, posterior=False)
-        told = noise.law(np.array([[float(estimate.value) for estimate in answer.estimates]]))[0]
+        reported = noise.law(np.array([[float(estimate.value) for estimate in answer.estimates]]))[0]
         _, judged = noise.parts(DATA, settings)
-        inside = np.mean([(times >= told[4]) & (times <= told[94]) for times in [np.concatenate(judged)]])
+        inside = np.mean([(times >= reported[4]) & (times <= reported[94]) for times in [np.concatenate(judged)]])
         assert 0.85 <= inside <= 0.98

@@ -24,9 +24,9 @@ def test_a_server_is_fitted_at_some_loads_and_judged_at_the_others(tmp_path):
     (problem,) = load("power")(tmp_path, {"machine": "model 7", "levels": [0, 30, 60, 100]})
     assert len(problem.fit.observed["power"].values) == 4
     assert len(problem.held_back.observed["power"].values) == 7
-    told = problem.fit.simulate(problem.space.start[None], 1)["power"]
-    assert told.shape == (1, 4)
-    assert told[0, -1] == pytest.approx(watts[7, -1])
+    reported = problem.fit.simulate(problem.space.start[None], 1)["power"]
+    assert reported.shape == (1, 4)
+    assert reported[0, -1] == pytest.approx(watts[7, -1])
 
 
 def test_the_searched_shapes_can_reach_the_measured_curve(tmp_path):
@@ -36,8 +36,8 @@ def test_the_searched_shapes_can_reach_the_measured_curve(tmp_path):
     problem = power.server(servers, 3)
     mean, rows = twin_power.MeasuredMachines(watts).without(3).components(power.COMPONENTS)
     scores = np.linalg.lstsq(rows.T, watts[3] / watts[3, -1] - mean, rcond=None)[0]
-    told = problem.held_back.simulate(np.array([[watts[3, -1], *scores]]), 1)["power"][0]
-    np.testing.assert_allclose(told, problem.held_back.observed["power"].values, rtol=0.01)
+    reported = problem.held_back.simulate(np.array([[watts[3, -1], *scores]]), 1)["power"][0]
+    np.testing.assert_allclose(reported, problem.held_back.observed["power"].values, rtol=0.01)
 
 
 def test_other_servers_can_be_judged_with_those_of_the_data_as_the_prior(tmp_path):

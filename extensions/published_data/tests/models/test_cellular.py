@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from cosim.extensions.published_data.models import cellular
-from cosim.extensions.published_data.models.cellular import LTE, NR, SLOW, Receptions, Samples
+from cosim.extensions.published_data.models.cellular import LTE, NR, SLOW, DownloadSamples, Receptions
 
 
 def samples(mode, snr, rsrp=-80.0, speed=0.0):
-    return Samples(*(np.array([x]) for x in (mode, snr, rsrp, speed)))
+    return DownloadSamples(*(np.array([x]) for x in (mode, snr, rsrp, speed)))
 
 
 VALUES = np.array([(2.0, 10.0, 1.0, 4.0, 40.0, 2.0, 5.0, 100.0, -125.0)])
@@ -54,24 +54,29 @@ class TestFactorsOfCells:
         rng = np.random.default_rng(seed)
         rows = 10 * blocks
         cells = np.repeat([f"c{k}" for k in range(len(factors))], rows)
-        told = rng.uniform(2.0, 9.0, len(cells))
-        roots = np.repeat(factors, rows) * told + rng.normal(0.0, noise, len(cells))
-        return cellular.CellShares(cells, np.full(len(cells), "2020.01.03"), roots, 10.0), told, cells
+        reported = rng.uniform(2.0, 9.0, len(cells))
+        roots = np.repeat(factors, rows) * reported + rng.normal(0.0, noise, len(cells))
+        return cellular.CellShares(cells, np.full(len(cells), "2020.01.03"), roots, 10.0), reported, cells
 
     def test_what_cells_give_is_found(self):
         given = np.array([0.6, 0.8, 1.0, 1.2, 1.4])
-        shares, told, _ = self.shares(given, noise=0.1)
-        found = shares.factors(np.stack([told, 2.0 * told]))
+        shares, reported, _ = self.shares(given, noise=0.1)
+        found = shares.factors(np.stack([reported, 2.0 * reported]))
         np.testing.assert_allclose(found[0], [*given, 1.0], atol=0.02)
         np.testing.assert_allclose(found[1, :-1], given / 2.0, atol=0.05)
 
     def test_cells_that_differ_by_chance_alone_stay_at_one(self):
         noisy = [self.shares(np.ones(6), seed, blocks=2, noise=3.0) for seed in range(20)]
-        drawn = np.array([shares.factors(told[None])[0, :-1] for shares, told, _ in noisy])
-        plain = np.array([
-            [(told * shares._roots)[cells == name].sum() / (told[cells == name] ** 2).sum() for name in shares.names]
-            for shares, told, cells in noisy
-        ])  # fmt: skip
+        drawn = np.array([shares.factors(reported[None])[0, :-1] for shares, reported, _ in noisy])
+        plain = np.array(
+            [
+                [
+                    (reported * shares._roots)[cells == name].sum() / (reported[cells == name] ** 2).sum()
+                    for name in shares.names
+                ]
+                for shares, reported, cells in noisy
+            ]
+        )
         assert np.abs(drawn - 1.0).mean() < 0.5 * np.abs(plain - 1.0).mean()
 
     def test_variances_are_those_of_the_textbook(self):
@@ -87,11 +92,11 @@ class TestFactorsOfCells:
         np.testing.assert_allclose(shares.factors(np.ones((1, 40)))[0, :2], 1.0 + kept * (means - 1.0))
 
     def test_other_cells_and_too_little_data_have_the_factor_one(self):
-        shares, told, _ = self.shares(np.array([0.5, 1.5]))
+        shares, reported, _ = self.shares(np.array([0.5, 1.5]))
         assert shares.index(np.array(["c1", "c9", "a", "c0"])).tolist() == [1, 2, 2, 0]
-        assert shares.factors(told[None])[0, 2] == 1.0
-        few, told, _ = self.shares(np.array([0.5, 1.5]), blocks=1)
-        assert few.factors(told[None]).tolist() == [[1.0, 1.0, 1.0]]
+        assert shares.factors(reported[None])[0, 2] == 1.0
+        few, reported, _ = self.shares(np.array([0.5, 1.5]), blocks=1)
+        assert few.factors(reported[None]).tolist() == [[1.0, 1.0, 1.0]]
 
     def test_blocks_end_with_the_day(self):
         days = np.repeat(["2020.01.03", "2020.01.04"], 5)

@@ -16,7 +16,7 @@ def flights(rest=(4.1, 3.9), sag=None, seconds=(40, 25)):
     load = np.ones(first[-1])
     load[:7] = 0.0
     sag = np.full(len(rest), np.nan) if sag is None else np.array(sag)
-    return discharge.Flights(first.astype(np.int64), load, np.array(rest), sag)
+    return discharge.DischargeFlights(first.astype(np.int64), load, np.array(rest), sag)
 
 
 def plain(values, known, flight, capacity, resistance):

@@ -1,0 +1,1 @@
+"""Runs as MCAP files (mcap.dev), for Foxglove and other robotics tools."""

@@ -1,0 +1,1 @@
+"""Runs as research objects (RO-Crate) that anyone can repeat."""
