@@ -26,6 +26,7 @@ ADAPTER = AdapterKind(
     factory="cosim.extensions.extcloudsim.adapter.adapter:DatacentreAdapter",
     check="cosim.extensions.extcloudsim.adapter.check:problems",
     acts_on=frozenset({"fail"}),
+    outside="",
     can_fail=lambda _, node: node.tier != "device" and node.cores > 0,
     ports=Ports(writes=("host", "server", "migration")),
     signals=(SERVER, MIGRATION),

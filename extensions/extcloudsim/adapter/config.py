@@ -18,6 +18,7 @@ from pydantic import (
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig
 from cosim.contract.block import Block, OnlyWith
+from cosim.contract.trust import FileName, Trusted, Words
 from cosim.contract.units import (
     BitRate,
     Bytes,
@@ -37,7 +38,9 @@ Selector = Literal["mmt", "mc", "mu", "rs", "mct"]
 Placer = Literal["best-fit", "power-aware", "dvfs", "first-fit", "worst-fit", "cost-aware"]
 Governor = Literal["performance", "powersave", "ondemand", "cost"]
 FUNCTION = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
-Function = Annotated[str, Field(pattern=FUNCTION, description="a function of your own, module:name")]
+Function = Annotated[
+    str, Field(pattern=FUNCTION, description="a function of your own, module:name"), Trusted("runs code")
+]
 PricePerBytes = units.PricePerBytes
 _CARBON = re.compile(r"\s*([0-9.eE+-]+)\s*(g|kg)\s*/\s*(kWh|MWh|J)\s*")
 _GRAMS = {"g": 1.0, "kg": 1000.0}
@@ -74,7 +77,7 @@ Carbon = Annotated[
 class HostBlock(Block):
     """How the nodes that a pattern names use power; without a platform, by the node's own `power`."""
 
-    platform: Annotated[str, AfterValidator(_known)] | None = Field(
+    platform: Annotated[Words, AfterValidator(_known)] | None = Field(
         None, description=f"power, operating points and slow-downs as measured: {', '.join(PLATFORMS)}"
     )
     points: Annotated[list[Annotated[int, Field(ge=0, le=7)]] | None, OnlyWith("platform")] = Field(
@@ -111,11 +114,13 @@ class WindowBlock(Block):
 class PlaceBlock(Block):
     """A datacentre: which hosts are there, and what energy costs there."""
 
-    nodes: list[str] | str = Field(description="names of nodes, with * and ?")
+    nodes: list[Words] | Words = Field(description="names of nodes, with * and ?")
     price: Annotated[PricePerEnergy, OnlyWith("prices", None)] = Field(
         4.2e-8, description="of brown energy; 151.2 /MWh is 4.2e-8 /J"
     )
-    prices: str | None = Field(None, description="file instead: a value a line, or lines time,value; see price_unit")
+    prices: FileName | None = Field(
+        None, description="file instead: a value a line, or lines time,value; see price_unit"
+    )
     price_unit: Annotated[Literal["/J", "/kWh", "/MWh"], OnlyWith("prices")] = Field(
         "/MWh", description="of the values in the file"
     )
@@ -124,7 +129,7 @@ class PlaceBlock(Block):
     )
     carbon: Carbon = Field(0.0, description="carbon intensity of brown energy, such as 300 g/kWh")
     cap: units.Power | None = Field(None, description="that its hosts may draw together; default: no limit")
-    caps: str | None = Field(None, description="file instead: a value in W a line, or lines time,value")
+    caps: FileName | None = Field(None, description="file instead: a value in W a line, or lines time,value")
     cap_step: Annotated[Period, OnlyWith("caps")] = Field(
         300.0, description="time between two values of that file without times"
     )
@@ -136,7 +141,7 @@ class PlaceBlock(Block):
 class WanBlock(Block):
     """The way between two datacentres, both directions alike."""
 
-    between: Annotated[list[str], Field(min_length=2, max_length=2)] = Field(description="two places")
+    between: Annotated[list[Words], Field(min_length=2, max_length=2)] = Field(description="two places")
     rate: BitRate = Field(1e9, description="that one migration gets")
     distance: Distance = Field(0.0, description="stated in the summary")
     factor: Annotated[float, Field(ge=0.0)] = Field(
@@ -148,7 +153,7 @@ class WanBlock(Block):
 class TraceBlock(Block):
     """Utilisation from files: a folder with a file per machine, or a table with a column per machine."""
 
-    path: str = Field(min_length=1, description="folder, .csv, .csv.gz or .parquet; from the scenario's folder")
+    path: FileName = Field(min_length=1, description="folder, .csv, .csv.gz or .parquet; from the scenario's folder")
     scale: Fraction = Field(1.0, description="what 1 in the file is of a machine's capacity; 1 % for percent")
 
 
@@ -182,7 +187,7 @@ class DisasterBlock(Block):
     """A place loses a share of its hosts."""
 
     at: Duration = Field(description="when")
-    place: str = Field(description="which one")
+    place: Words = Field(description="which one")
     share: Fraction = Field(0.5, description="of its hosts, rounded up; drawn at random")
     duration: Period | None = Field(None, alias="for", description="after which they are back; default: never")
 
@@ -193,9 +198,9 @@ class DatacentreConfig(AdapterConfig):
     """Virtual machines on the edge and cloud nodes of the scenario, consolidated every period."""
 
     period: Period = Field(300.0, description="time between two decisions, and of one value of utilisation")
-    machines: dict[str, MachineBlock] = Field(min_length=1, description="name of a group -> its machines")
-    hosts: dict[str, HostBlock] = Field({}, description="names of nodes -> what they are; the last one holds")
-    places: dict[str, PlaceBlock] = Field({}, description="datacentres; default: one place with all hosts")
+    machines: dict[Words, MachineBlock] = Field(min_length=1, description="name of a group -> its machines")
+    hosts: dict[Words, HostBlock] = Field({}, description="names of nodes -> what they are; the last one holds")
+    places: dict[Words, PlaceBlock] = Field({}, description="datacentres; default: one place with all hosts")
     wan: list[WanBlock] = Field([], description="between datacentres; default: 1 Gbit/s, free")
     disasters: list[DisasterBlock] = Field([], description="losses of many hosts at a time")
     detector: Annotated[Detector | Function, OnlyWith("foresight", None)] = Field(
@@ -239,9 +244,9 @@ class DatacentreConfig(AdapterConfig):
     degradation: Fraction = Field(0.1, description="of a machine's capacity while it is copied")
     slowdown: Literal["measured", "fitted"] = Field("measured", description="of platforms: the table, or the formula")
     physics: Literal["corrected", "compatible"] = Field(
-        "corrected", description="compatible: with all defects of the peer, to reproduce its figures"
+        "corrected", description="compatible: with all rules of the peer, to reproduce its figures"
     )
-    quirks: list[str] = Field([], description="single defects of the peer to turn on")
+    quirks: dict[Words, bool] = Field({}, description="single rules of the peer on or off, whatever `physics` says")
 
     @model_validator(mode="after")
     def _together(self) -> DatacentreConfig:

@@ -15,7 +15,7 @@ from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.functions import function
 from cosim.contract.selector import matcher, void
 from cosim.engine.continuum.power import PLATFORMS
-from cosim.engine.continuum.price import Series, Tariff, constant, read_series, windows
+from cosim.engine.continuum.price import PlaceTariff, StepSeries, constant, read_series, windows
 from cosim.extensions.extcloudsim.adapter.config import DatacentreConfig, HostBlock, PlaceBlock
 from cosim.extensions.extcloudsim.datacentre.layout import (
     CLASS_NUMBER,
@@ -30,7 +30,7 @@ from cosim.extensions.extcloudsim.datacentre.layout import (
 )
 from cosim.extensions.extcloudsim.datacentre.platforms import HostKind, kinds_of
 from cosim.extensions.extcloudsim.datacentre.quirks import COMPATIBLE, check
-from cosim.extensions.extcloudsim.datacentre.settings import Settings
+from cosim.extensions.extcloudsim.datacentre.settings import DatacentreSettings
 from cosim.extensions.extcloudsim.datacentre.utilisation import Pattern, read
 from cosim.extensions.extcloudsim.predict import foresight
 
@@ -46,8 +46,8 @@ class DatacentreWorld:
     kinds: Kinds
     machines: Machines
     utilisation: Floats
-    settings: Settings
-    tariffs: tuple[Tariff, ...]
+    settings: DatacentreSettings
+    tariffs: tuple[PlaceTariff, ...]
     wan: Wan
     life: Floats
     slot: Ints  # (hosts,) slots of the scene
@@ -55,7 +55,7 @@ class DatacentreWorld:
     groups: tuple[str, ...]
     group: Ints  # (machines,) index into `groups`
     blocks: tuple[HostBlock, ...]  # per host
-    caps: tuple[Series, ...]  # per place, W; empty where no place has any
+    caps: tuple[StepSeries, ...]  # per place, W; empty where no place has any
     memory: Floats  # (hosts,) W of the memory of a host that is awake
 
 
@@ -162,8 +162,8 @@ def _places_of(config: DatacentreConfig, nodes: Sequence[Node]) -> Ints:
     return place
 
 
-def tariff_of(context: Context, block: PlaceBlock, path: str) -> Tariff:
-    price: Series = constant(block.price)
+def tariff_of(context: Context, block: PlaceBlock, path: str) -> PlaceTariff:
+    price: StepSeries = constant(block.price)
     if block.prices is not None:
         factor = {"/J": 1.0, "/kWh": 1 / 3.6e6, "/MWh": 1 / 3.6e9}[block.price_unit]
         try:
@@ -179,10 +179,10 @@ def tariff_of(context: Context, block: PlaceBlock, path: str) -> Tariff:
             green = windows([(one.start, one.to) for one in block.green], inf if power is None else power)
         except ValueError as error:
             raise ScenarioError(Problem(str(error), path=f"{path}.green")) from error
-    return Tariff(price, constant(block.carbon), green, constant(block.green_price), constant(block.green_carbon))
+    return PlaceTariff(price, constant(block.carbon), green, constant(block.green_price), constant(block.green_carbon))
 
 
-def cap_of(context: Context, block: PlaceBlock, path: str) -> Series:
+def cap_of(context: Context, block: PlaceBlock, path: str) -> StepSeries:
     """W that the hosts of a place may draw together."""
     if block.caps is None:
         return constant(inf if block.cap is None else block.cap)
@@ -239,9 +239,11 @@ def _oracle(utilisation: Floats) -> Callable[[Floats, Floats], tuple[Floats, Flo
 
 
 def quirks_of(config: DatacentreConfig, path: str) -> frozenset[str]:
-    """The quirks that are on."""
+    """The quirks that are on: those of `physics`, with the switches of `quirks` applied."""
     try:
-        return check(config.quirks) | (COMPATIBLE if config.physics == "compatible" else frozenset())
+        named = check(config.quirks)
+        on = frozenset(name for name in named if config.quirks[name])
+        return (on | COMPATIBLE if config.physics == "compatible" else on) - (named - on)
     except ValueError as error:
         raise ScenarioError(Problem(str(error), path=f"{path}.quirks")) from error
 
@@ -280,17 +282,23 @@ def build(config: DatacentreConfig, context: Context) -> DatacentreWorld:
     policies |= {"threshold": config.threshold}
     if config.foresight is not None:
         policies |= foresight.policies(config.foresight, utilisation, config.threshold)
-    settings = Settings(
-        period=config.period, **policies, safety=config.safety,
-        overcommit=config.overcommit, capping=config.capping,
-        evacuate=config.evacuate, relocate=config.relocate, horizon=config.horizon, degradation=config.degradation,
-        restart=config.restart, recovery=config.recovery, quirks=quirks,
-        seed=int(np.random.SeedSequence(context.seed).generate_state(1)[0]),
-    )  # fmt: skip
+    try:
+        settings = DatacentreSettings(
+            period=config.period, **policies, safety=config.safety,
+            overcommit=config.overcommit, capping=config.capping,
+            evacuate=config.evacuate, relocate=config.relocate, horizon=config.horizon, degradation=config.degradation,
+            restart=config.restart, recovery=config.recovery, quirks=quirks,
+            seed=int(np.random.SeedSequence(context.seed).generate_state(1)[0]),
+        )  # fmt: skip
+    except ValueError as error:
+        raise ScenarioError(Problem(str(error), path=path)) from error
     tariffs = [tariff_of(context, one, f"{path}.places.{name}") for name, one in config.places.items()]
     if not tariffs:
-        tariffs = [Tariff(constant(4.2e-8))]
+        tariffs = [PlaceTariff(constant(4.2e-8))]
     capped = any(one.cap is not None or one.caps is not None for one in config.places.values())
+    if capped and settings.peer and settings.capping != "none":
+        text = "the peer's decisions, which 'physics: compatible' asks for, keep no caps"
+        raise ScenarioError(Problem(text, path=f"{path}.capping", hint="write 'capping: none' to count excess alone"))
     caps = tuple(cap_of(context, one, f"{path}.places.{name}") for name, one in config.places.items()) if capped else ()
     kinds = [_kind(node, block, path, quirks) for node, block in zip(nodes, blocks, strict=True)]
     return DatacentreWorld(

@@ -32,9 +32,11 @@ class Period(NamedTuple):
     slots: int
     seconds: float  # s
     bounded: int  # 1: a machine's share of the processor is at most its size
+    fixed: int  # 1: what a machine gets is the same in all slots, as if all of its host's were there
+    small: float  # utilisation below which a machine is not accounted
 
 
-class Outcome(NamedTuple):
+class PeriodOutcome(NamedTuple):
     """What a period brought, per host and per machine."""
 
     energy: Floats  # (hosts,) J
@@ -64,7 +66,8 @@ def _share(hosts: Hosts, kinds: Kinds, m: Machines, p: Period, v: int, h: int, w
 
 @jit
 def _stretch(
-    hosts: Hosts, kinds: Kinds, m: Machines, p: Period, o: Outcome, load: Floats, held: Floats, who: Ints, where: Ints,
+    hosts: Hosts, kinds: Kinds, m: Machines, p: Period, o: PeriodOutcome, load: Floats, whole: Floats, held: Floats,
+    who: Ints, where: Ints,
     start: float, span: float,
 ) -> None:  # fmt: skip
     """Account for `span` s from `start` on, for some machines and the hosts that they are on."""
@@ -78,19 +81,23 @@ def _stretch(
             part = here if way == 0 else 1.0 - here
             if h >= 0 and part > 0.0 and p.up[h]:
                 load[h] += part * _share(hosts, kinds, m, p, v, h, way)
-                held[h] += part * m.ram[v]
+                held[h] += part * m.ram[v] if p.work[v] >= p.small * m.mips[v] else 0.0
     for h in where:
         if not p.up[h]:
             continue
-        o.peak[h] = max(o.peak[h], load[h])
-        if load[h] > EMPTY:
-            o.energy[h] += span * watts(kinds, hosts.kind[h], p.point[h], load[h])
-            o.active[h] += span
+        asked = whole[h] if p.fixed == 1 else load[h]
+        used = load[h] / max(1.0, asked)
+        o.peak[h] = max(o.peak[h], asked)
+        if used > EMPTY:
+            o.energy[h] += span * watts(kinds, hosts.kind[h], p.point[h], used)
         else:
             o.energy[h] += span * kinds.resting[hosts.kind[h]]
-        o.busy[h] += span * min(1.0, load[h])
-        if load[h] > 1.0:
+        if used > EMPTY or (p.small > 0.0 and held[h] > 0.0):
+            o.active[h] += span
+        o.busy[h] += span * min(1.0, used)
+        if asked > 1.0:
             o.short[h] += span
+        load[h] = asked
     for v in who:
         here = min(1.0, max(0.0, (start + span - p.arrival[v]) / span))
         gone = span
@@ -110,7 +117,7 @@ def _stretch(
             if held[h] > hosts.ram[h] * (1.0 + 1e-12):
                 o.cramped[v] += part
                 o.memory[v] += part * (1.0 - hosts.ram[h] / held[h])
-            if load[h] > 1.0 and share > 0.0:
+            if load[h] > 1.0 and share > 0.0 and p.work[v] >= p.small * m.mips[v]:
                 o.overload[v] += part
                 o.shortfall[v] += part * (share - got) / share
                 most = m.mips[v] * (slow if p.bounded == 0 else 1.0) / hosts.mips[h]
@@ -119,10 +126,10 @@ def _stretch(
 
 
 @entry()
-def account(hosts: Hosts, kinds: Kinds, m: Machines, p: Period) -> Outcome:
+def account(hosts: Hosts, kinds: Kinds, m: Machines, p: Period) -> PeriodOutcome:
     """Run one period; hosts that nothing comes to or goes from are taken in one piece."""
     n_hosts, n = len(hosts.kind), len(m.mips)
-    o = Outcome(
+    o = PeriodOutcome(
         np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n), np.zeros(n),
         np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n_hosts), np.zeros(n), np.zeros(n),
     )  # fmt: skip
@@ -136,10 +143,15 @@ def account(hosts: Hosts, kinds: Kinds, m: Machines, p: Period) -> Outcome:
     late = np.zeros(n, np.bool_)
     for v in range(n):
         late[v] = p.arrival[v] > 0.0 or (p.at[v] >= 0 and touched[p.at[v]])
-    load, held = np.zeros(n_hosts), np.zeros(n_hosts)
-    _stretch(hosts, kinds, m, p, o, load, held, np.flatnonzero(~late), np.flatnonzero(~touched), 0.0, p.seconds)
+    load, held, whole = np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n_hosts)
+    for v in range(n if p.fixed == 1 else 0):
+        for way in range(2):
+            h = p.at[v] if way == 0 else p.source[v]
+            if h >= 0 and p.up[h]:
+                whole[h] += _share(hosts, kinds, m, p, v, h, way)
+    _stretch(hosts, kinds, m, p, o, load, whole, held, np.flatnonzero(~late), np.flatnonzero(~touched), 0.0, p.seconds)
     who, where = np.flatnonzero(late), np.flatnonzero(touched)
     slot = p.seconds / p.slots
     for k in range(p.slots if len(who) else 0):
-        _stretch(hosts, kinds, m, p, o, load, held, who, where, k * slot, slot)
+        _stretch(hosts, kinds, m, p, o, load, whole, held, who, where, k * slot, slot)
     return o

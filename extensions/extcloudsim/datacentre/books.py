@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cosim.engine.continuum.price import Bill
-from cosim.extensions.extcloudsim.datacentre.account import Outcome
+from cosim.extensions.extcloudsim.datacentre.account import PeriodOutcome
 from cosim.extensions.extcloudsim.datacentre.layout import Bools, Floats, Ints
-from cosim.extensions.extcloudsim.datacentre.sla import Levels
+from cosim.extensions.extcloudsim.datacentre.sla import SlaLevels
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False, kw_only=True)
 class Sums:
     """What has come together so far."""
 
@@ -56,8 +56,8 @@ class Sums:
         return Sums(**arrays, moves=np.zeros(machines, np.int64))
 
 
-@dataclass(slots=True, eq=False)
-class Counts:
+@dataclass(eq=False, kw_only=True)
+class PeriodCounts:
     """What is counted by the period, however many stretches it was simulated in."""
 
     point_periods: Ints  # (hosts, points) periods with load at each operating point
@@ -68,10 +68,6 @@ class Counts:
     served: int = 0  # machine-periods
     over_periods: int = 0  # host-periods with more asked for than there is
     active_periods: int = 0  # host-periods with load
-
-    def copy(self) -> Counts:
-        """Another one with the same counts."""
-        return replace(self, point_periods=self.point_periods.copy())
 
 
 class Open:
@@ -84,7 +80,7 @@ class Open:
         self._loaded, self._over = np.zeros(hosts, np.bool_), np.zeros(hosts, np.bool_)
         self._point = np.zeros(hosts, np.int64)
 
-    def note(self, o: Outcome, away: Floats, there: Bools, moved: Bools, point: Ints) -> None:
+    def note(self, o: PeriodOutcome, away: Floats, there: Bools, moved: Bools, point: Ints) -> None:
         """Another stretch, with the machines that were there and on their way, and the operating points."""
         self._asked += o.asked
         self._given += o.given
@@ -96,7 +92,7 @@ class Open:
         self._over |= o.peak > 1.0 + 1e-12
         self._point = point.copy()
 
-    def count(self, into: Counts) -> None:
+    def count(self, into: PeriodCounts) -> None:
         """Add the period to the counts."""
         missing = self._asked - self._given
         part = np.where(self._asked > 0.0, missing / np.where(self._asked > 0.0, self._asked, 1.0), 0.0)
@@ -112,42 +108,25 @@ class Open:
         into.served += int(self._there.sum())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ledger:
+@dataclass(eq=False, kw_only=True)
+class DatacentreLedger(Sums, PeriodCounts):
     """The books of a run; each total is the sum of its parts."""
 
-    energy: Floats  # (hosts,) J, waking included
-    wake_energy: Floats  # (hosts,) J
-    link_energy: float  # J of the network for migrations
-    energy_cost: Floats  # (hosts,) currency
     bills: tuple[Bill, ...]  # per place
-    overload: Floats  # (machines,) currency, penalties by cause
-    migration: Floats
-    crash: Floats
-    memory: Floats
-    transfer: Floats  # (machines,) currency
-    paid: Floats  # (machines,) currency that users paid
-    migrations: int
-    inter: int  # of them between places
-    restarts: int
-    moved_mb: float
-    active: Floats  # (hosts,) s with load
-    busy: Floats  # (hosts,) s, integral of the load
-    down: Floats  # (hosts,) s failed
-    away: Floats  # (machines,) s without a host
-    cramped: Floats  # (machines,) s with less memory than asked for
-    above: Floats  # (places,) s in which a place drew more than its cap
-    excess: Floats  # (places,) J of it above the cap
-    point_periods: Ints  # (hosts, points)
-    active_periods: int
-    over_periods: int
-    violating: int
-    served: int
-    wanted: float  # capacity x s; done + dropped + still to do
-    done: float
-    dropped: float
-    waiting: float
-    levels: Levels
+    waiting: float  # capacity x s; wanted = done + dropped + waiting
+
+    @property
+    def levels(self) -> SlaLevels:
+        """The usual figures of service levels."""
+        active, asked = float(self.active.sum()) or 1.0, self.asked or 1.0
+        slatah, pdm = float(self.short.sum()) / active, self.lost / asked
+        missing = (self.asked - self.given) / asked
+        return SlaLevels(slatah, pdm, slatah * pdm, missing, self.shortfalls / (self.short_counts or 1))
+
+    @property
+    def migrations(self) -> int:
+        """Moves of all machines."""
+        return int(self.moves.sum())
 
     @property
     def penalty(self) -> float:

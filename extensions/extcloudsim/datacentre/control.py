@@ -30,14 +30,14 @@ from cosim.extensions.extcloudsim.datacentre.layout import (
     Ints,
     Kinds,
     Machines,
-    Rules,
+    PeriodRules,
     Wan,
 )
 from cosim.extensions.extcloudsim.datacentre.tally import (
+    Given,
     HostSums,
-    View,
+    PeriodView,
     is_over,
-    judging,
     least_watts,
     pull,
     push,
@@ -48,11 +48,11 @@ from cosim.extensions.extcloudsim.datacentre.tally import (
 
 
 @jit
-def _lowest(kinds: Kinds, rules: Rules, kind: int, load: float) -> int:
+def _lowest(g: Given, kind: int, load: float) -> int:
     """The lowest operating point that keeps the load below the threshold: frequency scales capacity."""
-    top = int(kinds.points[kind]) - 1
+    top = int(g.kinds.points[kind]) - 1
     for point in range(top):
-        if load * kinds.frequency[kind, top] / kinds.frequency[kind, point] < rules.threshold:
+        if load * g.kinds.frequency[kind, top] / g.kinds.frequency[kind, point] < g.rules.threshold:
             return point
     return top
 
@@ -66,100 +66,78 @@ def move_cost(m: Machines, wan: Wan, v: int, here: int, there: int) -> float:
 
 
 @jit
-def _badness(
-    b: HostSums,
-    hosts: Hosts,
-    kinds: Kinds,
-    m: Machines,
-    view: View,
-    rules: Rules,
-    wan: Wan,
-    v: int,
-    h: int,
-    origin: int,
-) -> float:
+def _badness(b: HostSums, g: Given, v: int, h: int, origin: int) -> float:
     """What the placement policy minimises."""
-    kind = hosts.kind[h]
+    kind = g.hosts.kind[h]
     load = b.load[h]
-    after = load + view.demand[v] / hosts.mips[h]
-    if rules.placer == BEST_FIT:  # written out in `_place`, where a call for every host would cost the most
-        return float(rules.threshold - after)
-    if rules.placer == WORST_FIT:
-        return float(after - rules.threshold)
-    if rules.placer == DVFS_FIT:
-        old, new = _lowest(kinds, rules, kind, load), _lowest(kinds, rules, kind, after)
-        top = kinds.frequency[kind, kinds.points[kind] - 1]
-        return float((kinds.frequency[kind, new] - kinds.frequency[kind, old]) / top - after)
-    if rules.placer == FIRST_FIT:
+    after = load + g.sees.demand[v] / g.hosts.mips[h]
+    if g.rules.placer == BEST_FIT:  # written out in `_place`, where a call for every host would cost the most
+        return float(g.rules.threshold - after)
+    if g.rules.placer == WORST_FIT:
+        return float(after - g.rules.threshold)
+    if g.rules.placer == DVFS_FIT:
+        old, new = _lowest(g, kind, load), _lowest(g, kind, after)
+        top = g.kinds.frequency[kind, g.kinds.points[kind] - 1]
+        return float((g.kinds.frequency[kind, new] - g.kinds.frequency[kind, old]) / top - after)
+    if g.rules.placer == FIRST_FIT:
         return float(h)
-    point = kinds.points[kind] - 1 if rules.fixed_point == 1 else view.point[h]
-    slow = kinds.slowdown[kind, m.work[v], point]
-    if rules.placer == POWER_AWARE:
-        now = watts(kinds, kind, point, load) if load > 0.0 else kinds.resting[kind]
-        return float(watts(kinds, kind, point, after) - now)
-    now = watts(kinds, kind, point, b.judged[h]) if load > 0.0 else kinds.resting[kind]
-    more = watts(kinds, kind, point, b.judged[h] + slow * (after - load)) - now
-    lost = m.rate[v] * m.price[v] * (1.0 - 1.0 / slow + hosts.failures[h] * rules.horizon)
-    cost = (more * view.price[hosts.place[h]] + lost) * rules.horizon
+    point = g.sees.point[h]
+    slow = g.kinds.slowdown[kind, g.m.work[v], point]
+    if g.rules.placer == POWER_AWARE:
+        now = watts(g.kinds, kind, point, load) if load > 0.0 else g.kinds.resting[kind]
+        return float(watts(g.kinds, kind, point, after) - now)
+    now = watts(g.kinds, kind, point, b.judged[h]) if load > 0.0 else g.kinds.resting[kind]
+    more = watts(g.kinds, kind, point, b.judged[h] + slow * (after - load)) - now
+    lost = g.m.rate[v] * g.m.price[v] * (1.0 - 1.0 / slow + g.hosts.failures[h] * g.rules.horizon)
+    cost = (more * g.sees.price[g.hosts.place[h]] + lost) * g.rules.horizon
     if origin >= 0:
-        cost += move_cost(m, wan, v, hosts.place[origin], hosts.place[h])
+        cost += move_cost(g.m, g.wan, v, g.hosts.place[origin], g.hosts.place[h])
     return float(cost)
 
 
 @jit
-def _spare(b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int) -> Floats:
+def _spare(b: HostSums, g: Given, v: int) -> Floats:
     """(places,) W that each place may draw more at its lowest clocks, machine v not counted; inf without a cap."""
-    spare = view.cap.copy()
+    spare = g.sees.cap.copy()
     if not np.isfinite(spare).any():
         return spare
-    for h in range(len(hosts.kind)):
-        if view.up[h]:
+    for h in range(len(g.hosts.kind)):
+        if g.sees.up[h]:
             load = b.slowest[h]
             if b.at[v] == h:
-                load -= view.demand[v] / hosts.mips[h] * kinds.slowdown[hosts.kind[h], m.work[v], 0]
+                load -= g.sees.demand[v] / g.hosts.mips[h] * g.kinds.slowdown[g.hosts.kind[h], g.m.work[v], 0]
                 load = 0.0 if b.first[h] == b.last[h] else load
-            spare[hosts.place[h]] -= least_watts(kinds, rules, hosts.kind[h], load)
+            spare[g.hosts.place[h]] -= least_watts(g, g.hosts.kind[h], load)
     return spare
 
 
 @jit
-def _place(
-    b: HostSums,
-    hosts: Hosts,
-    kinds: Kinds,
-    m: Machines,
-    view: View,
-    rules: Rules,
-    wan: Wan,
-    v: int,
-    closed: Bools,
-    origin: int,
-) -> int:
+def _place(b: HostSums, g: Given, v: int, closed: Bools, origin: int) -> int:
     """The host for machine v, -1 if it fits on none."""
     best, least = -1, np.inf
-    spare = _spare(b, hosts, kinds, m, view, rules, v)
-    for h in range(len(hosts.kind)):
-        if closed[h] or not view.up[h] or b.ram[h] + m.ram[v] > hosts.ram[h] * rules.overcommit:
+    spare = _spare(b, g, v)
+    for h in range(len(g.hosts.kind)):
+        if closed[h] or not g.sees.up[h] or b.ram[h] + g.m.ram[v] > g.hosts.ram[h] * g.rules.overcommit:
             continue
-        if spare[hosts.place[h]] < np.inf:
-            kind, slow = hosts.kind[h], kinds.slowdown[hosts.kind[h], m.work[v], 0]
-            after = b.slowest[h] + view.demand[v] / hosts.mips[h] * slow
-            more = least_watts(kinds, rules, kind, after) - least_watts(kinds, rules, kind, b.slowest[h])
-            if more > spare[hosts.place[h]]:
+        if spare[g.hosts.place[h]] < np.inf:
+            kind, slow = g.hosts.kind[h], g.kinds.slowdown[g.hosts.kind[h], g.m.work[v], 0]
+            after = b.slowest[h] + g.sees.demand[v] / g.hosts.mips[h] * slow
+            more = least_watts(g, kind, after) - least_watts(g, kind, b.slowest[h])
+            if more > spare[g.hosts.place[h]]:
                 continue
-        share = view.demand[v] / hosts.mips[h]
-        if b.load[h] + share > rules.threshold:
+        share = g.sees.demand[v] / g.hosts.mips[h]
+        if b.load[h] + share > g.rules.threshold:
             continue
-        badness = rules.threshold - (b.load[h] + share)
-        if rules.placer != BEST_FIT:
-            badness = _badness(b, hosts, kinds, m, view, rules, wan, v, h, origin)
+        badness = g.rules.threshold - (b.load[h] + share)
+        if g.rules.placer != BEST_FIT:
+            badness = _badness(b, g, v, h, origin)
         if not badness < least:
             continue
-        extra = share * judging(kinds, rules, hosts.kind[h], m.work[v], view.point[h])
-        if b.first[h] >= 0 and is_over(b, hosts, m, view, rules, wan, h, v, extra):
+        extra = share * g.kinds.slowdown[g.hosts.kind[h], g.m.work[v], g.sees.point[h]]
+        if b.first[h] >= 0 and is_over(b, g, h, v, extra):
             continue
         best, least = h, badness
-        if rules.placer == FIRST_FIT:
+        if g.rules.placer == FIRST_FIT:
             break
     return best
 
@@ -195,7 +173,7 @@ def determination(rows: Floats) -> Floats:
 
 
 @jit
-def _select(b: HostSums, view: View, movable: Bools, h: int) -> int:
+def _select(b: HostSums, view: PeriodView, movable: Bools, h: int) -> int:
     """The machine that leaves host h next, -1 if none may."""
     count = 0
     v = b.first[h]
@@ -225,26 +203,13 @@ def _select(b: HostSums, view: View, movable: Bools, h: int) -> int:
 
 
 @jit
-def _by_demand(view: View, who: Ints) -> Ints:
+def _by_demand(view: PeriodView, who: Ints) -> Ints:
     """`who` in the order of falling demand; equal ones stay in order."""
     return who[np.argsort(-view.demand[who], kind="mergesort")]
 
 
 @jit
-def _empty(
-    b: HostSums,
-    hosts: Hosts,
-    kinds: Kinds,
-    m: Machines,
-    view: View,
-    rules: Rules,
-    wan: Wan,
-    h: int,
-    closed: Bools,
-    moved: Ints,
-    count: int,
-    gain: float,
-) -> int:
+def _empty(b: HostSums, g: Given, h: int, closed: Bools, moved: Ints, count: int, gain: float) -> int:
     """Move all machines of host h elsewhere, or none. The new number of moves.
 
     `gain` is what emptying the host is worth; a move that costs more than what is left of it is not made.
@@ -252,7 +217,7 @@ def _empty(
     number = 0
     v = b.first[h]
     while v >= 0:
-        if not view.movable[v]:
+        if not g.sees.movable[v]:
             return count
         number += 1
         v = b.after[v]
@@ -262,88 +227,82 @@ def _empty(
         who[i] = v
         v = b.after[v]
     tried = 0
-    queue = _by_demand(view, who)
+    queue = _by_demand(g.sees, who)
     for i in range(number):
         v = queue[i]
-        target = _place(b, hosts, kinds, m, view, rules, wan, v, closed, h)
+        target = _place(b, g, v, closed, h)
         if target < 0:
             break
-        gain -= _badness(b, hosts, kinds, m, view, rules, wan, v, target, h) if gain < np.inf else 0.0
+        gain -= _badness(b, g, v, target, h) if gain < np.inf else 0.0
         if gain < 0.0:
             break
-        pull(b, hosts, kinds, m, view, rules, v)
-        push(b, hosts, kinds, m, view, rules, v, target)
+        pull(b, g, v)
+        push(b, g, v, target)
         moved[count + tried] = v
         tried += 1
     if tried == number:
         return count + number
     for i in range(number):
-        pull(b, hosts, kinds, m, view, rules, who[i])
-        push(b, hosts, kinds, m, view, rules, who[i], h)
+        pull(b, g, who[i])
+        push(b, g, who[i], h)
     return count
 
 
 @jit
-def _sheds(b: HostSums, hosts: Hosts, m: Machines, view: View, rules: Rules, wan: Wan, h: int) -> bool:
+def _sheds(b: HostSums, g: Given, h: int) -> bool:
     """Whether over-loaded host h, some machines less, must give up another."""
     if b.first[h] < 0:
         return False
-    if rules.detector == FLAGS:
-        return bool(b.judged[h] > rules.threshold)
-    return is_over(b, hosts, m, view, rules, wan, h, -1, 0.0)
+    if g.rules.detector == FLAGS:
+        return bool(b.judged[h] > g.rules.threshold)
+    return is_over(b, g, h, -1, 0.0)
 
 
 @jit
-def _insist(
-    b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan, over: Bools, stays: Bools,
-    moved: Ints, count: int,
-) -> int:  # fmt: skip
+def _insist(b: HostSums, g: Given, over: Bools, stays: Bools, moved: Ints, count: int) -> int:
     """Hosts whose machines fitted nowhere offer their others, until they are no longer over-loaded.
 
     The new number of moves; `stays` grows by the machines that were tried in vain.
     """
-    offered = view.movable & ~stays
-    for h in range(len(hosts.kind)):
+    offered = g.sees.movable & ~stays
+    for h in range(len(g.hosts.kind)):
         back = False
         v = b.first[h]
         while v >= 0:
             back = back or stays[v]
             v = b.after[v]
-        while back and over[h] and _sheds(b, hosts, m, view, rules, wan, h):
-            v = _select(b, view, offered, h)
+        while back and over[h] and _sheds(b, g, h):
+            v = _select(b, g.sees, offered, h)
             if v < 0:
                 break
             offered[v] = False
-            pull(b, hosts, kinds, m, view, rules, v)
-            target = _place(b, hosts, kinds, m, view, rules, wan, v, over, h)
+            pull(b, g, v)
+            target = _place(b, g, v, over, h)
             if target < 0:
                 stays[v] = True
-                push(b, hosts, kinds, m, view, rules, v, h)
+                push(b, g, v, h)
             else:
-                push(b, hosts, kinds, m, view, rules, v, target)
+                push(b, g, v, target)
                 moved[count] = v
                 count += 1
     return count
 
 
 @jit
-def _relocate(
-    b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan, over: Bools,
-    target_of: Bools, moved: Ints, count: int,
-) -> int:  # fmt: skip
+def _relocate(b: HostSums, g: Given, over: Bools, target_of: Bools, moved: Ints, count: int) -> int:
     """Empty hosts at dear places into cheaper ones where that pays. The new number of moves."""
-    n_hosts = len(hosts.kind)
+    n_hosts = len(g.hosts.kind)
     shut = np.empty(n_hosts, np.bool_)
-    for h in np.argsort(-view.price[hosts.place], kind="mergesort"):
+    for h in np.argsort(-g.sees.price[g.hosts.place], kind="mergesort"):
         if over[h] or b.first[h] < 0 or target_of[h]:
             continue
-        here = view.price[hosts.place[h]]
+        here = g.sees.price[g.hosts.place[h]]
         for i in range(n_hosts):
-            shut[i] = over[i] or view.price[hosts.place[i]] >= here
-        kind = hosts.kind[h]
-        saved = watts(kinds, kind, view.point[h], b.judged[h]) - kinds.resting[kind]
+            shut[i] = over[i] or g.sees.price[g.hosts.place[i]] >= here
+        kind = g.hosts.kind[h]
+        saved = watts(g.kinds, kind, g.sees.point[h], b.judged[h]) - g.kinds.resting[kind]
         before = count
-        count = _empty(b, hosts, kinds, m, view, rules, wan, h, shut, moved, count, saved * here * rules.horizon)
+        count = _empty(b, g, h, shut, moved, count, saved * here * g.rules.horizon)
         for i in range(before, count):
             target_of[b.at[moved[i]]] = True
     return count
@@ -351,77 +310,73 @@ def _relocate(
 
 @entry()
 def consolidate(
-    hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, wan: Wan
+    hosts: Hosts, kinds: Kinds, m: Machines, view: PeriodView, rules: PeriodRules, wan: Wan
 ) -> tuple[Ints, Ints, Bools]:
     """(machines that move, their new hosts, hosts found over-loaded). Homeless machines are placed first.
 
     A machine without a place stays where it is, or homeless.
     """
-    n_hosts, n = len(hosts.kind), len(m.mips)
+    g = Given(hosts, kinds, m, view, rules, wan)
+    n_hosts, n = len(g.hosts.kind), len(g.m.mips)
     b = HostSums(
         np.full(n, -1, np.int64), np.full(n_hosts, -1, np.int64), np.full(n_hosts, -1, np.int64),
         np.full(n, -1, np.int64), np.full(n, -1, np.int64), np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n_hosts),
-        np.zeros(n_hosts), np.zeros((n_hosts, HISTORY)), np.zeros((n_hosts, HISTORY)), np.zeros(HISTORY),
+        np.zeros(n_hosts), np.zeros((n_hosts, HISTORY)), np.zeros(HISTORY),
     )  # fmt: skip
-    for v in view.order:
-        if view.at[v] >= 0:
-            push(b, hosts, kinds, m, view, rules, v, view.at[v])
+    for v in g.sees.order:
+        if g.sees.at[v] >= 0:
+            push(b, g, v, g.sees.at[v])
     moved = np.empty(n + 1, np.int64)
     count = _NONE
-    start = np.zeros(n_hosts)  # load with slow-downs
-    for v in view.order:
-        h = view.at[v]
-        if h >= 0:
-            start[h] += view.demand[v] / hosts.mips[h] * kinds.slowdown[hosts.kind[h], m.work[v], view.point[h]]
+    start = b.judged.copy()  # load with slow-downs
     idle = b.first < 0
 
     over = np.zeros(n_hosts, np.bool_)
     for h in range(n_hosts):
-        over[h] = b.first[h] >= 0 and is_over(b, hosts, m, view, rules, wan, h, -1, 0.0)
+        over[h] = b.first[h] >= 0 and is_over(b, g, h, -1, 0.0)
     leaving = np.empty(n, np.int64)
     out = 0
-    for v in view.order:
-        if view.at[v] < 0:
+    for v in g.sees.order:
+        if g.sees.at[v] < 0:
             leaving[out] = v
             out += 1
-    for _ in range(1 + rules.listed_twice):
-        for h in range(n_hosts):
-            while over[h]:
-                v = _select(b, view, view.movable, h)
-                if v < 0:
-                    break
-                pull(b, hosts, kinds, m, view, rules, v)
-                leaving[out] = v
-                out += 1
-                if not _sheds(b, hosts, m, view, rules, wan, h):
-                    break
+    for h in range(n_hosts):
+        while over[h]:
+            v = _select(b, g.sees, g.sees.movable, h)
+            if v < 0:
+                break
+            pull(b, g, v)
+            leaving[out] = v
+            out += 1
+            if not _sheds(b, g, h):
+                break
     target_of = np.zeros(n_hosts, np.bool_)
     stays = np.zeros(n, np.bool_)
-    queue = leaving[:out].copy() if rules.in_order == 1 else _by_demand(view, leaving[:out])
+    queue = leaving[:out].copy() if g.rules.in_order == 1 else _by_demand(g.sees, leaving[:out])
     for v in queue:
-        target = _place(b, hosts, kinds, m, view, rules, wan, v, over, view.at[v])
+        target = _place(b, g, v, over, g.sees.at[v])
         if target < 0:
             stays[v] = True
             continue
-        push(b, hosts, kinds, m, view, rules, v, target)
+        push(b, g, v, target)
         moved[count] = v
         count += 1
-    for v in view.order:  # what found no place goes back to where it came from
-        if stays[v] and view.at[v] >= 0:
-            push(b, hosts, kinds, m, view, rules, v, view.at[v])
+    for v in g.sees.order:  # what found no place goes back to where it came from
+        if stays[v] and g.sees.at[v] >= 0:
+            push(b, g, v, g.sees.at[v])
 
-    if rules.gives_up == 0 and stays.any():
-        count = _insist(b, hosts, kinds, m, view, rules, wan, over, stays, moved, count)
+    if stays.any():
+        count = _insist(b, g, over, stays, moved, count)
     for i in range(count):
         target_of[b.at[moved[i]]] = True
-    follow = rules.relocate == 1 and rules.placer == COST_AWARE
+    follow = g.rules.relocate == 1 and g.rules.placer == COST_AWARE
     if follow:
-        count = _relocate(b, hosts, kinds, m, view, rules, wan, over, target_of, moved, count)
+        count = _relocate(b, g, over, target_of, moved, count)
 
     tried = over | idle | target_of
     closed = over | idle | (b.first < 0)
     shut = closed.copy()
-    while rules.evacuate == 1:
+    while g.rules.evacuate == 1:
         h, least = _NONE - 1, 1.0
         for i in range(n_hosts):
             if not tried[i] and b.first[i] >= 0 and 0.0 < start[i] < least:
@@ -430,9 +385,9 @@ def consolidate(
             break
         tried[h] = closed[h] = True
         for i in range(n_hosts):  # who follows prices does not empty hosts into dearer places
-            shut[i] = closed[i] or (follow and view.price[hosts.place[i]] > view.price[hosts.place[h]])
+            shut[i] = closed[i] or (follow and g.sees.price[g.hosts.place[i]] > g.sees.price[g.hosts.place[h]])
         before = count
-        count = _empty(b, hosts, kinds, m, view, rules, wan, h, shut, moved, count, np.inf)
+        count = _empty(b, g, h, shut, moved, count, np.inf)
         for i in range(before, count):
             tried[b.at[moved[i]]] = target_of[b.at[moved[i]]] = True
     return moved[:count].copy(), b.at[moved[:count]], over

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,64 +12,43 @@ from cosim.extensions.extcloudsim.datacentre.control import consolidate as moves
 from cosim.extensions.extcloudsim.datacentre.layout import (
     DETECTORS,
     FLAGS,
-    LAN,
     PLACERS,
     THR,
     Bools,
     Floats,
     Ints,
-    Rules,
+    PeriodRules,
 )
-from cosim.extensions.extcloudsim.datacentre.own import Plain
-from cosim.extensions.extcloudsim.datacentre.tally import View
+from cosim.extensions.extcloudsim.datacentre.tally import PeriodView
 
 if TYPE_CHECKING:
     from cosim.extensions.extcloudsim.datacentre.model import Datacentres
     from cosim.extensions.extcloudsim.datacentre.settings import DatacentreState
 
 
-def rules_of(model: Datacentres, detector: int, admission: bool = False) -> Rules:
+def rules_of(model: Datacentres, detector: int, admission: bool = False) -> PeriodRules:
     """The settings as the compiled procedure wants them; at admissions nothing else moves."""
     s = model.settings
-    return Rules(
-        detector=detector,
-        placer=PLACERS[s.placer] if isinstance(s.placer, str) else 0,
-        threshold=s.threshold,
-        safety=s.safety,
-        in_order=int(admission),
-        evacuate=int(s.evacuate and not admission),
-        relocate=int(s.relocate and not admission),
-        horizon=s.horizon,
-        interval=s.period,
-        overcommit=s.overcommit,
+    return PeriodRules(
+        detector=detector, placer=PLACERS[s.placer] if isinstance(s.placer, str) else 0, threshold=s.threshold,
+        safety=s.safety, in_order=int(admission), evacuate=int(s.evacuate and not admission),
+        relocate=int(s.relocate and not admission), horizon=s.horizon, interval=s.period, overcommit=s.overcommit,
         worst_case=int(s.capping == "worst-case"),
-        listed_twice=int(model.quirk("listed-twice")),
-        fallback_divides=int(model.quirk("fallback-divides")),
-        fixed_point=int(model.quirk("fixed-placement-point")),
-        unweighted=int(model.quirk("unweighted-regression")),
-        gives_up=int(admission or model.quirk("one-choice")),
-    )
+    )  # fmt: skip
 
 
-def view_of(model: Datacentres, state: DatacentreState, score: Floats, flags: Bools, point: Ints) -> View:
+def view_of(model: Datacentres, state: DatacentreState, score: Floats, flags: Bools, point: Ints) -> PeriodView:
     """What the compiled procedure may look at."""
     there = model.alive & ((model.at >= 0) | model.crashed)
     order = np.argsort(model.came)
-    return View(
-        at=model.at.copy(),
-        order=order[there[order]],
-        demand=state.demand,
-        history=np.ascontiguousarray(state.history.T),
-        score=np.ascontiguousarray(score, np.float64),
-        movable=model.alive & (model.arrival <= model.time),
-        point=point,
-        past_point=_past_point(model, state),
-        up=model.up.copy(),
-        flags=np.ascontiguousarray(flags, np.bool_),
-        price=state.price,
+    return PeriodView(
+        at=model.at.copy(), order=order[there[order]], demand=state.demand,
+        history=np.ascontiguousarray(state.history.T), score=np.ascontiguousarray(score, np.float64),
+        movable=model.alive & (model.arrival <= model.time), point=point, up=model.up.copy(),
+        flags=np.ascontiguousarray(flags, np.bool_), price=state.price,
         cap=state.cap if model.settings.capping != "none" else np.full(model.places, np.inf),
         correlated=int(model.settings.selector == "mc"),
-    )
+    )  # fmt: skip
 
 
 def admit(model: Datacentres, new: Ints) -> None:
@@ -94,8 +74,6 @@ def demand_of(model: Datacentres) -> Floats:
         age = np.full(len(mips), model.time)
         _, peak, _ = model.settings.predictor(past, np.stack([age, past.max(axis=1)], axis=1))
         return np.where(model.alive, np.clip(peak, 0.0, 1.0), 0.0) * mips
-    if model.quirk("knows-coming-load"):
-        return model.utilisation(model.period) * mips
     return model.seen[-1].copy() if model.seen else np.where(model.alive, mips, 0.0)
 
 
@@ -117,7 +95,7 @@ def score_of(model: Datacentres, state: DatacentreState) -> Floats:
 
 def point_of(model: Datacentres, state: DatacentreState) -> Ints:
     """(hosts,) the operating points of the coming period: the governor's, or lower where a cap asks for it."""
-    chosen = _governed(model, state)
+    chosen = governed(model, state)
     capping = model.settings.capping
     if capping == "none" or not np.isfinite(state.cap).any():
         return chosen
@@ -136,7 +114,7 @@ def point_of(model: Datacentres, state: DatacentreState) -> Ints:
     return govern.within_caps(chosen, load, watts, stake.astype(np.float64), hosts.place, state.cap)
 
 
-def _governed(model: Datacentres, state: DatacentreState) -> Ints:
+def governed(model: Datacentres, state: DatacentreState) -> Ints:
     """(hosts,) the operating points that the governor wants."""
     governor = model.settings.governor
     if callable(governor):
@@ -158,63 +136,32 @@ def _governed(model: Datacentres, state: DatacentreState) -> Ints:
     return govern.least_cost(load, watts, threshold, state.price[hosts.place], stake)
 
 
-def consolidate(model: Datacentres) -> None:
-    """Set operating points and send machines on their way."""
+def consolidate(model: Datacentres, plainly: Callable[[Datacentres, Floats], list[tuple[int, int]]]) -> None:
+    """Set operating points and send machines on their way; `plainly` makes the moves for a placer of the user's."""
     settings = model.settings
-    if not model.seen and not model.quirk("knows-coming-load"):
+    if not model.seen:
         # nothing is known yet but what machines asked for, by which they were placed
         if model.settings.capping != "none" and np.isfinite(model.cap()).any():
             model.point = point_of(model, model.state(demand_of(model)))
         return
     state = model.state(demand_of(model))
-    before = model.quirk("point-before-moves")
-    if before:
-        model.point = point_of(model, state)
-    judged = model.point if before else _judging_point(model)
     flags = settings.detector(state) if callable(settings.detector) else model.up
     if settings.predictor is not None and not callable(settings.detector):
         detector = THR
     else:
         detector = FLAGS if callable(settings.detector) else DETECTORS[str(settings.detector)]
-    view = view_of(model, state, score_of(model, state), flags, judged)
+    view = view_of(model, state, score_of(model, state), flags, judging_point(model))
     rules = rules_of(model, detector)
     if callable(settings.placer):
-        who, where = _by_function(model, state, view, rules)
+        who, where = np.array(plainly(model, state.demand), np.int64).reshape(-1, 2).T
     else:
         who, where, _ = moves_of(model.hosts, model.kinds, model.machines, view, rules, model.wan)
-    duration = model.machines.ram[who]
-    if model.quirk("vanishing-migrants"):  # they are away for whole slots
-        duration = np.floor(np.floor(duration / LAN) / settings.slot)
-    for i in np.argsort(duration, kind="stable"):  # those that are copied fastest arrive first
+    for i in np.argsort(model.machines.ram[who], kind="stable"):  # those that are copied fastest arrive first
         model.move(int(who[i]), int(where[i]))
-    if not before:
-        model.point = point_of(model, model.state(state.demand))
+    model.point = point_of(model, model.state(state.demand))
 
 
-def _by_function(model: Datacentres, state: DatacentreState, view: View, rules: Rules) -> tuple[Ints, Ints]:
-    """The moves under a placement function of the user's, which is asked for hosts that are open and have room."""
-    placer = model.settings.placer
-
-    def choose(machine: int, load: Floats, free: Floats, closed: Bools) -> int:
-        share = state.demand[machine] / model.hosts.mips
-        fits = ~closed & (model.machines.ram[machine] <= free) & (load + share <= model.settings.threshold)
-        host = int(placer(state, machine, np.where(fits, load, np.inf), free)) if callable(placer) else -1
-        return host if 0 <= host < len(fits) and fits[host] else -1
-
-    return Plain(model.hosts, model.kinds, model.machines, view, rules, model.wan, choose).moves()
-
-
-def _past_point(model: Datacentres, state: DatacentreState) -> Ints:
-    """The point at which the past is judged to detect over-load."""
-    if not model.quirk("efficient-point"):
-        return govern.top(model.hosts, model.kinds)
-    if model.settings.governor != "cost":
-        return model.point.copy()
-    load = govern.loads(model.hosts, model.kinds, model.machines, model.at, state.demand)
-    return govern.most_efficient(model.hosts, model.kinds, load)
-
-
-def _judging_point(model: Datacentres) -> Ints:
+def judging_point(model: Datacentres) -> Ints:
     """The point at which load is judged: the highest that the governor may choose."""
     governor = model.settings.governor
     if governor == "powersave":

@@ -23,16 +23,22 @@ SPREAD = 12  # periods that iqr and mad need more than
 
 
 @part
-def limit(detector: int, threshold: float, safety: float, history: Floats, length: int) -> float:
-    """The load above which a host is over-loaded under `iqr` and `mad`: 1 - s spread; else the threshold."""
-    if detector not in (IQR, MAD) or length <= SPREAD:
-        return threshold
+def spread_limit(detector: int, safety: float, history: Floats, length: int) -> float:
+    """1 - s times the interquartile range, or the median absolute deviation, of this much of the history."""
     ordered = np.sort(history[:length])
     if detector == IQR:
         low = int(np.floor(0.25 * (length + 1) + 0.5)) - 1
         high = int(np.floor(0.75 * (length + 1) + 0.5)) - 1
         return float(1.0 - safety * (ordered[high] - ordered[low]))
     return float(1.0 - safety * np.median(np.abs(ordered - np.median(ordered))))
+
+
+@part
+def limit(detector: int, threshold: float, safety: float, history: Floats, length: int) -> float:
+    """The load above which a host is over-loaded under `iqr` and `mad`: 1 - s spread; else the threshold."""
+    if detector not in (IQR, MAD) or length <= SPREAD:
+        return threshold
+    return spread_limit(detector, safety, history, length)
 
 
 @part
@@ -62,18 +68,17 @@ def fit(history: Floats, weights: Floats) -> tuple[float, float]:
 
 
 @part
-def extrapolated(history: Floats, ahead: float, robust: bool, unweighted: int) -> float:
+def extrapolated(history: Floats, ahead: float, robust: bool) -> float:
     """Load `ahead` periods after the newest entry by local regression over the last ten.
 
     Weights are tricube in the distance to the newest entry; the robust form multiplies them by bisquare
     weights of the residuals (Cleveland 1979, doi 10.1080/01621459.1979.10481038) and fits again.
     """
-    weights = np.ones(REGRESSION)
-    if unweighted == 0:
-        for i in range(REGRESSION):
-            weights[i] = (1.0 - (i / REGRESSION) ** 3) ** 3
+    weights = np.empty(REGRESSION)
+    for i in range(REGRESSION):
+        weights[i] = (1.0 - (i / REGRESSION) ** 3) ** 3
     level, slope = fit(history, weights)
-    if robust and unweighted == 0:
+    if robust:
         off = np.empty(REGRESSION)
         for i in range(REGRESSION):
             off[i] = abs(history[i] - level - slope * (REGRESSION - i))
@@ -87,20 +92,13 @@ def extrapolated(history: Floats, ahead: float, robust: bool, unweighted: int) -
 
 @part
 def overloaded(
-    detector: int,
-    threshold: float,
-    safety: float,
-    unweighted: int,
-    load: float,
-    history: Floats,
-    length: int,
-    ahead: float,
+    detector: int, threshold: float, safety: float, load: float, history: Floats, length: int, ahead: float
 ) -> bool:
     """Whether a host with this present load and history is over-loaded."""
     if detector == FOP and length > FOP_PERIODS:
         return foreseen(history) > threshold
     if detector in (LR, LRR) and length >= REGRESSION:
-        return safety * extrapolated(history, ahead, detector == LRR, unweighted) >= threshold
+        return safety * extrapolated(history, ahead, detector == LRR) >= threshold
     return load > limit(detector, threshold, safety, history, length)
 
 

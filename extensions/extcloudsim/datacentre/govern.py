@@ -48,11 +48,6 @@ def lowest_below(load: Floats, highest: Ints, threshold: float) -> Ints:
     return np.where(below.any(axis=1), below.argmax(axis=1), highest)
 
 
-def most_efficient(hosts: Hosts, kinds: Kinds, load: Floats) -> Ints:
-    """The point of least power per frequency, whatever the load is then."""
-    return np.asarray(np.argmin(powers(hosts, kinds, load) / kinds.frequency[hosts.kind], axis=1), np.int64)
-
-
 def least_cost(load: Floats, watts: Floats, threshold: float, price: Floats, stake: Floats) -> Ints:
     """`cost`: the point of least cost of energy and expected penalty.
 

@@ -87,7 +87,7 @@ class Wan(NamedTuple):
     transfer_cost: Floats  # (places, places) currency/MB
 
 
-class Rules(NamedTuple):
+class PeriodRules(NamedTuple):
     """The numbers that steer one period of consolidation."""
 
     detector: int
@@ -101,11 +101,6 @@ class Rules(NamedTuple):
     interval: float  # s, the period
     overcommit: float  # times the RAM of a host that its machines may ask for together
     worst_case: int  # 1: a host counts with its power at full load when a place's cap is kept
-    listed_twice: int  # quirks, 0 or 1 each
-    fallback_divides: int
-    fixed_point: int
-    unweighted: int
-    gives_up: int
 
 
 def contiguous(values: Any, dtype: Any = np.float64) -> Any:  # noqa: ANN401 - an array of that type

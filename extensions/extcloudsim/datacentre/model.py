@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import deepcopy
 
 import numpy as np
 
-from cosim.engine.continuum.price import Bill, Series, Tariff, constant
-from cosim.extensions.extcloudsim.datacentre import decide
-from cosim.extensions.extcloudsim.datacentre.account import Outcome, Period, account
-from cosim.extensions.extcloudsim.datacentre.books import Counts, Ledger, Open, Sums
+from cosim.engine.continuum.price import Bill, PlaceTariff, StepSeries, constant
+from cosim.extensions.extcloudsim.datacentre import compatible, decide
+from cosim.extensions.extcloudsim.datacentre.account import Period, PeriodOutcome, account
+from cosim.extensions.extcloudsim.datacentre.books import DatacentreLedger, Open, PeriodCounts, Sums
 from cosim.extensions.extcloudsim.datacentre.layout import (
     HISTORY,
     LAN,
@@ -32,8 +33,9 @@ from cosim.extensions.extcloudsim.datacentre.layout import (
     Wan,
     owned,
 )
-from cosim.extensions.extcloudsim.datacentre.settings import DatacentreState, Settings
-from cosim.extensions.extcloudsim.datacentre.sla import RULES, DeliveredService, levels
+from cosim.extensions.extcloudsim.datacentre.quirks import SMALL
+from cosim.extensions.extcloudsim.datacentre.settings import DatacentreSettings, DatacentreState
+from cosim.extensions.extcloudsim.datacentre.sla import RULES, DeliveredService
 
 
 def local(places: int = 1) -> Wan:
@@ -51,14 +53,14 @@ class Datacentres:
         kinds: Kinds,
         machines: Machines,
         utilisation: Floats,  # (machines, periods) of each machine's capacity; the last one holds on
-        settings: Settings | None = None,
-        tariffs: Sequence[Tariff] = (),  # per place
+        settings: DatacentreSettings | None = None,
+        tariffs: Sequence[PlaceTariff] = (),  # per place
         wan: Wan | None = None,
         life: Floats | None = None,  # (machines, 2) s of arrival and departure
         at: Ints | None = None,  # (machines,) hosts to begin with, -1: to be placed
-        caps: Sequence[Series] = (),  # per place, W that its hosts may draw together; (): as much as they like
+        caps: Sequence[StepSeries] = (),  # per place, W that its hosts may draw together; (): as much as they like
     ) -> None:
-        self.settings = settings or Settings()
+        self.settings = settings or DatacentreSettings()
         hosts, kinds, machines = Hosts(*owned(hosts)), Kinds(*owned(kinds)), Machines(*owned(machines))
         self.hosts, self.kinds, self.machines = hosts, kinds, machines
         self.places = int(hosts.place.max()) + 1
@@ -67,7 +69,7 @@ class Datacentres:
             raise ValueError(f"utilisation must have a row for each of {n} machines; its shape is {utilisation.shape}")
         if not (np.isfinite(utilisation).all() and utilisation.min() >= 0.0):
             raise ValueError("utilisation must be finite and not negative")
-        self.tariffs = tuple(tariffs) or (Tariff(),) * self.places
+        self.tariffs = tuple(tariffs) or (PlaceTariff(),) * self.places
         if len(self.tariffs) != self.places:
             raise ValueError(f"there are {self.places} places and {len(self.tariffs)} tariffs")
         self.caps = tuple(caps) or (constant(math.inf),) * self.places
@@ -96,12 +98,11 @@ class Datacentres:
         self.crashed: Bools = np.zeros(n, np.bool_)  # without a host since theirs failed
         self.seen: list[Floats] = []  # capacity wanted in past periods, (machines,) each
         self.sums = Sums.none(n_hosts, n, self.places)
-        self.counts = Counts(np.zeros((n_hosts, self.kinds.frequency.shape[1]), np.int64))
+        self.counts = PeriodCounts(point_periods=np.zeros((n_hosts, self.kinds.frequency.shape[1]), np.int64))
         self._open = Open(n_hosts, n)
         self.bills = [Bill() for _ in range(self.places)]
         self.moves: list[tuple[int, int, int]] = []  # machine, from, to: of the present period
         self.power: Floats = np.zeros(n_hosts)  # W, mean of the last stretch
-        self.load: Floats = np.zeros(n_hosts)  # mean of the last stretch
         self.random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(self.settings.seed)))
 
     def quirk(self, name: str) -> bool:
@@ -164,8 +165,6 @@ class Datacentres:
         """(HISTORY, machines) capacity wanted in the periods that can be looked back at, newest first."""
         made = np.zeros((HISTORY, len(self.machines.mips)))
         past = self.seen[-HISTORY:][::-1]
-        if self.quirk("knows-coming-load"):
-            past = [self.utilisation(self.period) * self.machines.mips, *past][:HISTORY]
         if past:
             made[: len(past)] = past
         return made
@@ -191,9 +190,13 @@ class Datacentres:
         new = alive & ~self.alive
         self.alive = alive
         self.moves = []
+        homeless = np.flatnonzero(new & (self.at < 0))
+        if self.settings.peer:
+            compatible.begin(self, homeless)
+            return
         if new.any():
-            decide.admit(self, np.flatnonzero(new & (self.at < 0)))
-        decide.consolidate(self)
+            decide.admit(self, homeless)
+        decide.consolidate(self, compatible.plainly)
 
     def move(self, machine: int, host: int, fresh: bool = False) -> None:
         """Send a machine to a host; `fresh` machines appear there at once."""
@@ -205,9 +208,7 @@ class Datacentres:
         seconds = 0.0
         if empty and not fresh:
             seconds += float(self.kinds.waking[kind])
-            energy = seconds * float(self.kinds.waking_power[kind])
-            self._book_energy(np.array([host]), np.array([energy]), self.time)
-            self.sums.wake_energy[host] += energy
+            self._book_waking(host, seconds * float(self.kinds.waking_power[kind]))
         self.at[machine] = host
         self._arrivals += 1
         self.came[machine] = self._arrivals
@@ -247,6 +248,7 @@ class Datacentres:
             at=self.at, source=np.where(late > 0.0, self.source, -1), arrival=late, work=wanted / span,
             degradation=settings.degradation, point=self.point, up=self.up,
             slots=max(1, math.ceil(span / settings.slot - 1e-9)), seconds=span, bounded=int(not only),
+            fixed=int(self.quirk("fixed-allocation")), small=SMALL if self.quirk("small-loads") else 0.0,
         )  # fmt: skip
         outcome = account(self.hosts, self.kinds, machines, period)
         self._book(outcome, wanted, fresh, span, end)
@@ -254,21 +256,21 @@ class Datacentres:
         self.source[self.arrival <= end] = -1
         self.time = end
 
-    def _book_energy(self, hosts: Ints, energy: Floats, time: float) -> None:
-        """Energy that is used at one moment."""
-        self.sums.energy[hosts] += energy
-        for host, joule in zip(hosts, energy, strict=True):
-            place = int(self.hosts.place[host])
-            price = self.tariffs[place].marginal(0.0, time)
-            bill = self.tariffs[place].bill(1.0, time, time + 1e-9)
-            part = joule / bill.energy
-            self.bills[place] += Bill(joule, bill.green * part, joule * price, bill.carbon * part)
-            self.sums.energy_cost[host] += joule * price
+    def _book_waking(self, host: int, joule: float) -> None:
+        """Energy that a host uses now, to wake up."""
+        place = int(self.hosts.place[host])
+        price = self.tariffs[place].marginal(0.0, self.time)
+        bill = self.tariffs[place].bill(1.0, self.time, self.time + 1e-9)
+        part = joule / bill.energy
+        self.bills[place] += Bill(joule, bill.green * part, joule * price, bill.carbon * part)
+        self.sums.energy[host] += joule
+        self.sums.wake_energy[host] += joule
+        self.sums.energy_cost[host] += joule * price
 
-    def _book(self, o: Outcome, wanted: Floats, fresh: Floats, span: float, end: float) -> None:
+    def _book(self, o: PeriodOutcome, wanted: Floats, fresh: Floats, span: float, end: float) -> None:
         s, machines, settings = self.sums, self.machines, self.settings
         s.energy += o.energy
-        self.power, self.load = o.energy / span, o.busy / span
+        self.power = o.energy / span
         by_place = np.bincount(self.hosts.place, o.energy, self.places)
         for place, energy in enumerate(by_place):
             bill = self.tariffs[place].bill(float(energy) / span, self.time, end)
@@ -314,17 +316,10 @@ class Datacentres:
         self.sums.above[place] += float(np.diff(cuts)[over > 0.0].sum())
         self.sums.excess[place] += float(over @ np.diff(cuts))
 
-    def ledger(self) -> Ledger:
+    def ledger(self) -> DatacentreLedger:
         """The books at the present time; a period that is under way counts as one."""
-        s, c = self.sums, self.counts.copy()
+        counts = deepcopy(self.counts)
         if self.time > self.period * self.settings.period:
-            self._open.count(c)
-        return Ledger(
-            s.energy.copy(), s.wake_energy.copy(), s.link_energy, s.energy_cost.copy(), tuple(self.bills),
-            s.overload.copy(), s.migration.copy(), s.crash.copy(), s.memory.copy(), s.transfer.copy(), s.paid.copy(),
-            int(s.moves.sum()), s.inter, s.restarts, s.moved_mb, s.active.copy(), s.busy.copy(), s.down.copy(),
-            s.away.copy(), s.cramped.copy(), s.above.copy(), s.excess.copy(),
-            c.point_periods, c.active_periods, c.over_periods, c.violating, c.served,
-            s.wanted, s.done, s.dropped, float(self.backlog.sum()),
-            levels(float(s.short.sum()), float(s.active.sum()), c.lost, s.asked, s.given, c.shortfalls, c.short_counts),
-        )  # fmt: skip
+            self._open.count(counts)
+        kept = {**vars(deepcopy(self.sums)), **vars(counts)}
+        return DatacentreLedger(**kept, bills=tuple(self.bills), waiting=float(self.backlog.sum()))

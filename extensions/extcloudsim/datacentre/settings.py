@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from cosim.extensions.extcloudsim.datacentre.layout import (
     Kinds,
     Machines,
 )
-from cosim.extensions.extcloudsim.datacentre.quirks import check
+from cosim.extensions.extcloudsim.datacentre.quirks import DECISIONS, check
 from cosim.extensions.extcloudsim.datacentre.sla import RULES, Rule
 
 
@@ -56,8 +56,16 @@ Governor = Callable[[DatacentreState], Ints]  # (hosts,) operating points
 Predictor = Callable[[Floats, Floats], tuple[Floats, Floats, Floats]]
 
 
+# what the peer's own procedure knows, where it knows less than ours
+PEER: Final[Mapping[str, Sequence[Any]]] = {
+    "detector": tuple(DETECTORS), "selector": SELECTORS, "placer": ("best-fit", "dvfs", "first-fit"),
+    "governor": ("cost", "ondemand", "performance"), "penalty": ("proportional", "flat"), "predictor": (None,),
+    "overcommit": (1.0,), "relocate": (False,),
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DatacentreSettings:
     """The knobs of a run; names are those of the tables in `docs/datacentre.md`."""
 
     period: float = 300.0  # s between two decisions
@@ -82,6 +90,11 @@ class Settings:
     quirks: frozenset[str] = field(default_factory=frozenset)
     seed: int = 1
 
+    @property
+    def peer(self) -> bool:
+        """Whether the peer's own procedure decides."""
+        return not self.quirks.isdisjoint(DECISIONS)
+
     def __post_init__(self) -> None:
         check(self.quirks)
         known: Mapping[str, Any] = {
@@ -99,5 +112,9 @@ class Settings:
             raise ValueError(f"overcommit must be at least 1, not {self.overcommit:g}")
         if not 0.0 <= self.degradation < 1.0:
             raise ValueError(f"degradation must be at least 0 and less than 1, not {self.degradation:g}")
+        for name, values in PEER.items() if self.peer else ():
+            if (value := getattr(self, name)) not in values:
+                text = f"the peer's decisions have no {name} '{value}'; known: {', '.join(map(str, values))}"
+                raise ValueError(f"{text}. The quirks {', '.join(sorted(self.quirks & DECISIONS.keys()))} ask for them")
         if self.relocate and self.placer != "cost-aware":
             raise ValueError("relocate needs the placer cost-aware")

@@ -65,7 +65,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
+class SlaLevels:
     """Figures of Beloglazov and Buyya 2012, section 6.2; shares in 0..1."""
 
     slatah: float  # time over-loaded / time active, of all hosts together
@@ -73,13 +73,3 @@ class Levels:
     slav: float  # slatah x pdm
     overall: float  # (asked - given) / asked
     average: float  # mean of (asked - given) / asked over the machines and periods that got too little
-
-
-def levels(
-    short: float, active: float, lost: float, asked: float, given: float, sum_short: float, count: int
-) -> Levels:
-    """The figures from the sums of a run."""
-    slatah = short / active if active > 0.0 else 0.0
-    pdm = lost / asked if asked > 0.0 else 0.0
-    overall = (asked - given) / asked if asked > 0.0 else 0.0
-    return Levels(slatah, pdm, slatah * pdm, overall, sum_short / count if count else 0.0)

@@ -24,12 +24,12 @@ from cosim.extensions.extcloudsim.datacentre.layout import (
     Ints,
     Kinds,
     Machines,
-    Rules,
+    PeriodRules,
     Wan,
 )
 
 
-class View(NamedTuple):
+class PeriodView(NamedTuple):
     """What a period's decisions may look at."""
 
     at: Ints  # (machines,) host, -1 none
@@ -39,12 +39,22 @@ class View(NamedTuple):
     score: Floats  # (machines,) selection: the lowest leaves first
     movable: Bools  # (machines,)
     point: Ints  # (hosts,) operating point that load is judged at
-    past_point: Ints  # (hosts,) operating point that the past is judged at
     up: Bools  # (hosts,)
     flags: Bools  # (hosts,) over-loaded according to a function of the user's
     price: Floats  # (places,) currency/J of one more W
     cap: Floats  # (places,) W that a place may draw, inf where nothing limits it
     correlated: int  # 1: select by the correlation of loads instead of the score
+
+
+class Given(NamedTuple):
+    """All that a period's decisions are made from."""
+
+    hosts: Hosts
+    kinds: Kinds
+    m: Machines
+    sees: PeriodView  # numba knows no attribute "view" but that of arrays
+    rules: PeriodRules
+    wan: Wan
 
 
 class HostSums(NamedTuple):
@@ -59,8 +69,7 @@ class HostSums(NamedTuple):
     judged: Floats  # (hosts,) load as the detectors see it
     slowest: Floats  # (hosts,) load at the lowest operating point
     ram: Floats  # (hosts,) MB
-    past: Floats  # (hosts, HISTORY) by `history`, in shares; decides whether there is room
-    slowed: Floats  # (hosts, HISTORY) the same with the slow-downs of `past_point`; decides over-load
+    past: Floats  # (hosts, HISTORY) by `history`, in shares
     trial: Floats  # (HISTORY,) scratch
 
 
@@ -80,22 +89,15 @@ def watts(kinds: Kinds, kind: int, point: int, u: float) -> float:
 
 
 @jit
-def least_watts(kinds: Kinds, rules: Rules, kind: int, load: float) -> float:
+def least_watts(g: Given, kind: int, load: float) -> float:
     """Power of a host at its lowest operating point, where its load is `load`; at full load in the worst case."""
     if load <= 0.0:
-        return float(kinds.resting[kind])
-    return float(watts(kinds, kind, 0, 1.0 if rules.worst_case == 1 else load))
+        return float(g.kinds.resting[kind])
+    return float(watts(g.kinds, kind, 0, 1.0 if g.rules.worst_case == 1 else load))
 
 
 @jit
-def judging(kinds: Kinds, rules: Rules, kind: int, work: int, point: int) -> float:
-    """What a machine's load is multiplied by before the detectors see it."""
-    slow = kinds.slowdown[kind, work, point]
-    return float(1.0 / slow if rules.fallback_divides == 1 else slow)
-
-
-@jit
-def push(b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int, h: int) -> None:
+def push(b: HostSums, g: Given, v: int, h: int) -> None:
     """Put machine v at the end of host h's list."""
     b.at[v] = h
     b.after[v] = -1
@@ -105,25 +107,22 @@ def push(b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules
     else:
         b.first[h] = v
     b.last[h] = v
-    count_in(b, hosts, kinds, m, view, rules, v, h)
+    count_in(b, g, v, h)
 
 
 @jit
-def count_in(b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int, h: int) -> None:
-    share = view.demand[v] / hosts.mips[h]
+def count_in(b: HostSums, g: Given, v: int, h: int) -> None:
+    share = g.sees.demand[v] / g.hosts.mips[h]
     b.load[h] += share
-    b.judged[h] += share * judging(kinds, rules, hosts.kind[h], m.work[v], view.point[h])
-    b.slowest[h] += share * kinds.slowdown[hosts.kind[h], m.work[v], 0]
-    b.ram[h] += m.ram[v]
-    slow = kinds.slowdown[hosts.kind[h], m.work[v], view.past_point[h]]
+    b.judged[h] += share * g.kinds.slowdown[g.hosts.kind[h], g.m.work[v], g.sees.point[h]]
+    b.slowest[h] += share * g.kinds.slowdown[g.hosts.kind[h], g.m.work[v], 0]
+    b.ram[h] += g.m.ram[v]
     for i in range(HISTORY):
-        past = view.history[v, i] / hosts.mips[h]
-        b.past[h, i] += past
-        b.slowed[h, i] += past * slow
+        b.past[h, i] += g.sees.history[v, i] / g.hosts.mips[h]
 
 
 @jit
-def pull(b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules: Rules, v: int) -> None:
+def pull(b: HostSums, g: Given, v: int) -> None:
     """Take machine v off its host, whose sums are made anew so that they do not drift."""
     h = b.at[v]
     if b.before[v] >= 0:
@@ -137,34 +136,29 @@ def pull(b: HostSums, hosts: Hosts, kinds: Kinds, m: Machines, view: View, rules
     b.at[v] = -1
     b.load[h] = b.judged[h] = b.slowest[h] = b.ram[h] = 0.0
     b.past[h, :] = 0.0
-    b.slowed[h, :] = 0.0
     w = b.first[h]
     while w >= 0:
-        count_in(b, hosts, kinds, m, view, rules, w, h)
+        count_in(b, g, w, h)
         w = b.after[w]
 
 
 @jit
-def is_over(
-    b: HostSums, hosts: Hosts, m: Machines, view: View, rules: Rules, wan: Wan, h: int, v: int, extra: float
-) -> bool:
+def is_over(b: HostSums, g: Given, h: int, v: int, extra: float) -> bool:
     """Whether host h is over-loaded, with machine v on it too unless v is -1."""
     load = b.judged[h] + extra
-    if rules.detector == FLAGS:
-        return bool(view.flags[h]) if v < 0 else load > rules.threshold
+    if g.rules.detector == FLAGS:
+        return bool(g.sees.flags[h]) if v < 0 else load > g.rules.threshold
     largest = 0.0
     for i in range(HISTORY):
-        b.trial[i] = b.slowed[h, i] if v < 0 else b.past[h, i]
+        b.trial[i] = b.past[h, i]
     if v >= 0:
-        largest = m.ram[v]
+        largest = g.m.ram[v]
         for i in range(HISTORY):
-            b.trial[i] += view.history[v, i] / hosts.mips[h]
-    w = b.first[h] if rules.detector in (LR, LRR) else -1
+            b.trial[i] += g.sees.history[v, i] / g.hosts.mips[h]
+    w = b.first[h] if g.rules.detector in (LR, LRR) else -1
     while w >= 0:
-        largest = max(largest, m.ram[w])
+        largest = max(largest, g.m.ram[w])
         w = b.after[w]
-    place = hosts.place[h]
-    ahead = np.ceil(largest / wan.bandwidth[place, place] / rules.interval)
-    return overloaded(
-        rules.detector, rules.threshold, rules.safety, rules.unweighted, load, b.trial, entries(b.trial), ahead
-    )
+    place = g.hosts.place[h]
+    ahead = np.ceil(largest / g.wan.bandwidth[place, place] / g.rules.interval)
+    return overloaded(g.rules.detector, g.rules.threshold, g.rules.safety, load, b.trial, entries(b.trial), ahead)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from cosim.engine.continuum.price import read_text
+from cosim.contract.delimited import content, records
 from cosim.extensions.extcloudsim.datacentre.layout import Floats
 
 DAY = 86400.0  # s
@@ -70,7 +69,7 @@ def read_folder(path: Path, count: int | None, factor: float, periods: int | Non
 
 def _numbers(file: Path, periods: int | None) -> Floats:
     found: list[float] = []
-    for number, line in enumerate(read_text(file).splitlines(), 1):
+    for number, line in enumerate(content(file).splitlines(), 1):
         if len(found) == periods:
             break
         try:
@@ -93,11 +92,11 @@ def read_table(path: Path, count: int | None, factor: float) -> Floats:
         names = [name for name in table.column_names if name != "time"]
         columns = [table[name].to_numpy().astype(np.float64) for name in names[:count]]
     else:
-        lines = csv.reader(read_text(path).splitlines())
-        names = next(lines, [])
+        lines = records(content(path), path)
+        names = [name.strip() for name in next(lines, (1, []))[1]]
         keep = [i for i, name in enumerate(names) if name != "time"][:count]
         rows: list[list[float]] = []
-        for number, cells in enumerate(lines, 2):
+        for number, cells in lines:
             try:
                 rows.append([float(cells[i]) for i in keep])
             except (ValueError, IndexError):

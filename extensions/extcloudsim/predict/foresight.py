@@ -17,7 +17,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.extensions.extcloudsim.predict.predictors import LastValue, LocalRegression, Network, Oracle, Predictor
+from cosim.extensions.extcloudsim.predict.predictors import (
+    LastValue,
+    LocalRegression,
+    Oracle,
+    Predictor,
+    TrainedNetwork,
+)
 from cosim.extensions.extcloudsim.predict.samples import HORIZON, Floats
 
 PREDICTORS = ("learned", "lstm", "local-regression", "last-value", "oracle")
@@ -88,8 +94,8 @@ class Foresight:
 def predictor(name: str, utilisation: Floats) -> Predictor:
     """A predictor by name; only `oracle` looks at `utilisation` (machines, periods)."""
     known: dict[str, Callable[[], Predictor]] = {
-        "learned": Network.shipped,
-        "lstm": lambda: Network.shipped("lstm"),
+        "learned": TrainedNetwork.shipped,
+        "lstm": lambda: TrainedNetwork.shipped("lstm"),
         "local-regression": LocalRegression,
         "last-value": LastValue,
         "oracle": lambda: Oracle(utilisation),

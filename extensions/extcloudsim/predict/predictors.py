@@ -13,7 +13,7 @@ from cosim.extensions.extcloudsim.predict import network
 from cosim.extensions.extcloudsim.predict.samples import HORIZON, LONGEST_LIFE, Floats, future, recent
 
 
-class Prediction(NamedTuple):
+class VmPrediction(NamedTuple):
     """What is expected of each VM, from the next period on."""
 
     mean: Floats  # (vms,) 0..1 over the horizon
@@ -24,16 +24,16 @@ class Prediction(NamedTuple):
 class Predictor(Protocol):
     """Asked at the end of a period, with all periods so far."""
 
-    def predict(self, history: NDArray[np.floating], aux: NDArray[np.floating] | None = None) -> Prediction:
+    def predict(self, history: NDArray[np.floating], aux: NDArray[np.floating] | None = None) -> VmPrediction:
         """`history` (vms, periods so far) in 0..1, NaN where unknown; `aux` (vms, 1): age in s, if known."""
 
 
 class LastValue:
     """The next periods are as the last one."""
 
-    def predict(self, history: NDArray[np.floating], aux: NDArray[np.floating] | None = None) -> Prediction:
+    def predict(self, history: NDArray[np.floating], aux: NDArray[np.floating] | None = None) -> VmPrediction:
         last = recent(history, 1)[:, 0].astype(np.float64)
-        return Prediction(last, last.copy(), np.full(len(last), np.inf))
+        return VmPrediction(last, last.copy(), np.full(len(last), np.inf))
 
 
 class LocalRegression:
@@ -45,7 +45,7 @@ class LocalRegression:
     def __init__(self, length: int = 10, safety: float = 1.2) -> None:
         self.length, self.safety = length, safety
 
-    def predict(self, history: NDArray[np.floating], aux: NDArray[np.floating] | None = None) -> Prediction:
+    def predict(self, history: NDArray[np.floating], aux: NDArray[np.floating] | None = None) -> VmPrediction:
         past = recent(history, self.length).astype(np.float64)
         x = np.arange(1.0, self.length + 1.0)
         weight = (1.0 - ((self.length - x) / (self.length - 1.0)) ** 3) ** 3
@@ -53,7 +53,7 @@ class LocalRegression:
         centre, level = weight @ x, past @ weight
         slope = (past - level[:, None]) @ (weight * (x - centre)) / (weight @ (x - centre) ** 2)
         mean = np.clip(level + slope * (self.length + 1.0 - centre), 0.0, 1.0)
-        return Prediction(mean, np.minimum(self.safety * mean, 1.0), np.full(len(mean), np.inf))
+        return VmPrediction(mean, np.minimum(self.safety * mean, 1.0), np.full(len(mean), np.inf))
 
 
 class Oracle:
@@ -66,27 +66,27 @@ class Oracle:
         self.utilisation, self.horizon = utilisation, horizon
         self.life = life
 
-    def predict(self, history: NDArray[np.floating], aux: NDArray[np.floating] | None = None) -> Prediction:
+    def predict(self, history: NDArray[np.floating], aux: NDArray[np.floating] | None = None) -> VmPrediction:
         mean, peak = future(self.utilisation, history.shape[1], self.horizon)
         if self.life is None or aux is None:
-            return Prediction(mean, peak, np.full(len(mean), np.inf))
-        return Prediction(mean, peak, np.maximum(self.life - aux[:, 0], 0.0))
+            return VmPrediction(mean, peak, np.full(len(mean), np.inf))
+        return VmPrediction(mean, peak, np.maximum(self.life - aux[:, 0], 0.0))
 
 
-class Network:
+class TrainedNetwork:
     """A trained network."""
 
     def __init__(self, architecture: str, weights: network.Weights) -> None:
         self.architecture, self.weights = architecture, weights
 
     @classmethod
-    def load(cls, path: Path) -> Network:
+    def load(cls, path: Path) -> TrainedNetwork:
         """Weights that `cosim.extensions.extcloudsim.predict.train` wrote; raises `ScenarioError` for any other
         file."""
         return cls(*network.load(path))
 
     @classmethod
-    def shipped(cls, architecture: str = "gru-attention") -> Network:
+    def shipped(cls, architecture: str = "gru-attention") -> TrainedNetwork:
         """The weights that come with the package: `gru-attention` or `lstm`."""
         if architecture not in network.ARCHITECTURES:
             raise ValueError(f"there is no '{architecture}'; there are {', '.join(network.ARCHITECTURES)}")
@@ -94,12 +94,12 @@ class Network:
         with (files("cosim.extensions.extcloudsim.predict") / "weights" / name).open("rb") as file:
             return cls(*network.load(file, name))
 
-    def predict(self, history: NDArray[np.floating], aux: NDArray[np.floating] | None = None) -> Prediction:
+    def predict(self, history: NDArray[np.floating], aux: NDArray[np.floating] | None = None) -> VmPrediction:
         past = recent(history)
         stacked = np.stack([past, past], axis=2)
         found = network.forward(self.architecture, self.weights, stacked, auxiliary(history, aux)).astype(np.float64)
         mean = found[:, 0]
-        return Prediction(mean, np.maximum(found[:, 1], mean), found[:, 2] * LONGEST_LIFE)
+        return VmPrediction(mean, np.maximum(found[:, 1], mean), found[:, 2] * LONGEST_LIFE)
 
 
 def auxiliary(history: NDArray[np.floating], aux: NDArray[np.floating] | None = None) -> NDArray[np.float32]:

@@ -21,8 +21,8 @@ import numpy as np
 from cosim.contract.errors import CosimError, SetupError
 from cosim.extensions.extcloudsim.predict import network
 from cosim.extensions.extcloudsim.predict.samples import HORIZON, WINDOW
-from cosim.extensions.extcloudsim.predict.training import Samples, draw, joined
-from cosim.sources.traces import UtilisationTraces, bitbrains, planetlab, surf
+from cosim.extensions.extcloudsim.predict.training import TrainingSamples, draw, joined
+from cosim.extensions.traces import UtilisationTraces, bitbrains, planetlab, surf
 
 Torch = Any  # the module, its tensors and layers: it is imported only to train
 
@@ -57,7 +57,7 @@ def parts(options: argparse.Namespace, *, held_out: bool) -> dict[str, tuple[Uti
     return found
 
 
-def samples(options: argparse.Namespace, count: int, *, held_out: bool) -> dict[str, Samples]:
+def samples(options: argparse.Namespace, count: int, *, held_out: bool) -> dict[str, TrainingSamples]:
     """Samples by source, `count` over all; PlanetLab days as many each as the other sources."""
     sources = parts(options, held_out=held_out)
     seeds = np.random.SeedSequence([options.seed, int(held_out)]).spawn(len(sources))
@@ -130,7 +130,7 @@ def torch_names(architecture: str) -> dict[str, str]:
     return found
 
 
-def asked(architecture: str, weights: network.Weights, found: Samples) -> network.Array:
+def asked(architecture: str, weights: network.Weights, found: TrainingSamples) -> network.Array:
     """The output of torch with these weights, (n, 3)."""
     torch = torch_module()
     layers = modules(torch, architecture)
@@ -144,7 +144,7 @@ def asked(architecture: str, weights: network.Weights, found: Samples) -> networ
 
 
 def fit(
-    architecture: str, found: Samples, *, epochs: int, seed: int, tell: Callable[[str], None] = lambda _: None
+    architecture: str, found: TrainingSamples, *, epochs: int, seed: int, report: Callable[[str], None] = lambda _: None
 ) -> dict[str, network.Array]:
     """Weights that make the cross entropy of `found` small.
 
@@ -177,12 +177,12 @@ def fit(
             optimiser.step()
             schedule.step()
             total += float(loss.detach())
-        tell(f"{architecture}: epoch {epoch + 1} of {epochs}, loss {total / len(found):.5f}")
+        report(f"{architecture}: epoch {epoch + 1} of {epochs}, loss {total / len(found):.5f}")
     stored = layers.state_dict()
     return {key: stored[name].numpy().copy() for key, name in torch_names(architecture).items()}
 
 
-def errors(architecture: str, weights: network.Weights, found: Samples) -> dict[str, float]:
+def errors(architecture: str, weights: network.Weights, found: TrainingSamples) -> dict[str, float]:
     """Mean absolute errors of the outputs, and of the last value in their place."""
     pasts = np.repeat(found.past[:, :, None], network.CHANNELS, axis=2)
     said = np.concatenate(
@@ -225,13 +225,13 @@ def main() -> None:
     for architecture in options.architectures:
         weights = fit(
             architecture, training, epochs=options.epochs, seed=options.seed,
-            tell=lambda text: print(text, file=sys.stderr, flush=True),  # noqa: T201 - progress of a script
+            report=lambda text: print(text, file=sys.stderr, flush=True),  # noqa: T201 - progress of a script
         )  # fmt: skip
         path = options.out / f"{architecture}.npz"
         stored = {key: value.astype(np.float16).astype(np.float32) for key, value in weights.items()}
         random = np.random.default_rng(0)
         past, auxiliary = (random.random((8, width)).astype(np.float32) for width in (WINDOW, network.AUXILIARY))
-        some = Samples(past, auxiliary, np.zeros((8, 3), np.float32))
+        some = TrainingSamples(past, auxiliary, np.zeros((8, 3), np.float32))
         said = asked(architecture, stored, some)
         network.save(path, architecture, stored, {"past": some.past, "auxiliary": some.auxiliary, "output": said})
         figures[architecture] = {

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.extensions.extcloudsim.predict.samples import HORIZON, LONGEST_LIFE, WINDOW
-from cosim.sources.traces import UtilisationTraces
+from cosim.extensions.traces import UtilisationTraces
 
 Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class TrainingSamples:
     """Inputs and targets of a network."""
 
     past: Array  # (n, window) 0..1
@@ -26,7 +26,9 @@ class Samples:
         return len(self.past)
 
 
-def draw(traces: UtilisationTraces, count: int, seed: np.random.SeedSequence, *, lives: bool = False) -> Samples:
+def draw(
+    traces: UtilisationTraces, count: int, seed: np.random.SeedSequence, *, lives: bool = False
+) -> TrainingSamples:
     """`count` moments of VMs at random, each equally likely among those with a past and a future.
 
     With `lives`, a VM ends where its values end; otherwise this is where the trace was cut.
@@ -54,12 +56,12 @@ def draw(traces: UtilisationTraces, count: int, seed: np.random.SeedSequence, *,
         target[:, 2] = np.minimum((last - at) * traces.period / LONGEST_LIFE, 1.0)
     age = np.minimum((at - first + 1) * traces.period / LONGEST_LIFE, 1.0)
     auxiliary = np.stack([age, largest[vm, at]], axis=1).astype(np.float32)
-    return Samples(held[vm[:, None], back], auxiliary, target)
+    return TrainingSamples(held[vm[:, None], back], auxiliary, target)
 
 
-def joined(parts: Sequence[Samples]) -> Samples:
+def joined(parts: Sequence[TrainingSamples]) -> TrainingSamples:
     """All samples one after another."""
-    return Samples(
+    return TrainingSamples(
         np.concatenate([part.past for part in parts]),
         np.concatenate([part.auxiliary for part in parts]),
         np.concatenate([part.target for part in parts]),

@@ -114,6 +114,7 @@ def test_5_extreme_prices_move_machines_between_datacentres_at_a_booked_cost(boo
     assert same["machines"]["between_places"] == 0
 
 
+@pytest.mark.slow
 def test_6_the_learned_predictor_lies_between_the_oracle_and_lrmmt(books):
     found = {
         name: books("predictive-migration", foresight=name)[0]["machines"] for name in ("null", "learned", "oracle")

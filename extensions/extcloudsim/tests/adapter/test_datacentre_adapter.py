@@ -60,6 +60,19 @@ def test_an_hour_and_its_books():
     assert work["wanted"] == pytest.approx(work["done"] + work["dropped"] + work["waiting"])
 
 
+def test_compatible_physics_with_a_rule_switched_off():
+    peer = {"physics": "compatible", "places": PLACES, "placer": "best-fit", "governor": "cost", "detector": "thr"}
+    empty = {}
+    for sleeps in (True, False):
+        adapter = begin(**peer, quirks={"instant-off": not sleeps})
+        frames, moves = run(adapter)
+        books = adapter.finish()
+        assert sum(len(frame) for frame in moves) == books["machines"]["migrations"] >= 6  # the first place is left
+        assert frames["host"]["running"].tolist()[:2] == [0, 0]
+        empty[sleeps] = frames["host"]["power"].min()
+    assert empty == {True: 10.0, False: 0.0}
+
+
 def test_events_and_disasters_take_hosts_down():
     events = [Event(400.0, "fail", (SlotRange(0, 3),)), Event(1000.0, "recover", (SlotRange(2),))]
     adapter = begin(places=PLACES, disasters=[{"at": "20 min", "place": "sun", "share": "50 %", "for": "10 min"}])
@@ -98,7 +111,9 @@ def test_traces_and_price_files(tmp_path):
     [
         ({"hosts": {"nobody": {}}}, "'nobody' names no host"),
         ({"places": {"moon": {"nodes": "moon-*"}}}, "place 'moon' has no host"),
-        ({"quirks": ["odd"]}, "no quirk 'odd'"),
+        ({"quirks": {"odd": True}}, "no quirk 'odd'"),
+        ({"physics": "compatible"}, "no placer 'power-aware'; known: best-fit, dvfs, first-fit"),
+        ({"physics": "compatible", "placer": "dvfs", "places": {"all": {"nodes": "*", "cap": "1 kW"}}}, "no caps"),
         ({"disasters": [{"at": "1 s", "place": "moon"}]}, "disasters.0.place: there is no place 'moon'"),
         ({"wan": [{"between": ["moon", "moon"]}]}, "wan.0.between.1: leads from 'moon' to itself"),
         ({"detector": "nowhere.module:f"}, "cannot be imported"),

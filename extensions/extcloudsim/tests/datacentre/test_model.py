@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from cosim.engine.continuum.power import PLATFORMS
-from cosim.engine.continuum.price import Tariff, constant, steps
+from cosim.engine.continuum.price import PlaceTariff, constant, steps
 from cosim.extensions.extcloudsim.datacentre.platforms import HostKind
-from cosim.extensions.extcloudsim.datacentre.settings import Settings
+from cosim.extensions.extcloudsim.datacentre.settings import DatacentreSettings
 from cosim.extensions.extcloudsim.tests.datacentre.worlds import XEON, hosts_of, machines_of, model_of, wan_of
 
 LIGHT = HostKind(idle=50.0, full=150.0, resting=5.0, waking=10.0)
@@ -64,7 +64,7 @@ def test_a_flat_series_of_prices_is_a_constant_price():
     utilisation = np.random.default_rng(3).uniform(0.0, 1.0, (6, 12))
     costs = []
     for price in (constant(4.2e-8), steps([4.2e-8] * 12, 300.0)):
-        model = model_of(utilisation, tariffs=[Tariff(price)], placer="cost-aware", governor="cost")
+        model = model_of(utilisation, tariffs=[PlaceTariff(price)], placer="cost-aware", governor="cost")
         model.advance(3600.0)
         costs.append(model.ledger().cost)
     assert costs[0] == pytest.approx(costs[1], rel=1e-12)
@@ -147,7 +147,7 @@ def test_a_machine_stays_where_it_was_when_its_target_fails_on_the_way():
 
 
 def test_dear_energy_drives_machines_to_the_other_place_when_that_pays():
-    dear, cheap = Tariff(steps([1e-7, 1e-7, 5e-6], 300.0)), Tariff(constant(1e-7))
+    dear, cheap = PlaceTariff(steps([1e-7, 1e-7, 5e-6], 300.0)), PlaceTariff(constant(1e-7))
 
     def run(tariffs, wan):
         model = model_of(
@@ -168,7 +168,7 @@ def test_dear_energy_drives_machines_to_the_other_place_when_that_pays():
 
 @pytest.mark.parametrize("evacuate", [False, True])
 def test_prices_are_followed_while_hosts_are_emptied(evacuate):
-    tariffs = [Tariff(constant(5e-6)), Tariff(constant(1e-7))]
+    tariffs = [PlaceTariff(constant(5e-6)), PlaceTariff(constant(1e-7))]
     model = model_of(
         [[0.5] * 8] * 5, hosts_of(6, places=2), machines_of(5, rate=1.0, price=1e-9), tariffs=tariffs, wan=wan_of(2),
         at=np.array([0, 0, 1, 1, 3]), placer="cost-aware", relocate=True, evacuate=evacuate, detector="thr",
@@ -183,7 +183,7 @@ def test_prices_are_followed_while_hosts_are_emptied(evacuate):
 
 
 def test_green_hours_and_carbon_reach_the_ledger():
-    tariff = Tariff(constant(2e-7), constant(1e-4), constant(20.0), constant(0.0), constant(0.0))
+    tariff = PlaceTariff(constant(2e-7), constant(1e-4), constant(20.0), constant(0.0), constant(0.0))
     model = model_of([[0.5]], kinds=(LIGHT,), tariffs=[tariff])
     model.advance(300.0)
     (bill,) = model.ledger().bills
@@ -223,7 +223,7 @@ def test_undervolting_saves_and_platform_points_can_be_limited():
 )
 def test_settings_that_make_no_sense_are_refused(options, said):
     with pytest.raises(ValueError, match=said):
-        Settings(**options)
+        DatacentreSettings(**options)
 
 
 @pytest.mark.parametrize("wrong", [np.full((2, 3), np.nan), np.zeros((1, 3)), np.zeros((2, 0)), np.full((2, 1), -0.1)])

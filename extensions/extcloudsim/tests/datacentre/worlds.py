@@ -6,7 +6,7 @@ from cosim.engine.continuum.power import PLATFORMS
 from cosim.extensions.extcloudsim.datacentre.layout import Hosts, Machines, Wan
 from cosim.extensions.extcloudsim.datacentre.model import Datacentres
 from cosim.extensions.extcloudsim.datacentre.platforms import HostKind, kinds_of
-from cosim.extensions.extcloudsim.datacentre.settings import Settings
+from cosim.extensions.extcloudsim.datacentre.settings import DatacentreSettings
 
 XEON = HostKind(PLATFORMS["xeon-1220"])
 
@@ -48,7 +48,7 @@ def model_of(
         kinds_of(kinds),
         machines or machines_of(count),
         utilisation,
-        Settings(**settings),
+        DatacentreSettings(**settings),
         tariffs,
         wan,
         life,

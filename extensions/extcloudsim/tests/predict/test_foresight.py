@@ -74,14 +74,14 @@ def test_foresight_spares_a_host_a_burst_and_relieves_one_that_stays_full():
     from cosim.extensions.extcloudsim.datacentre.layout import Hosts, Machines
     from cosim.extensions.extcloudsim.datacentre.model import Datacentres
     from cosim.extensions.extcloudsim.datacentre.platforms import HostKind, kinds_of
-    from cosim.extensions.extcloudsim.datacentre.settings import Settings
+    from cosim.extensions.extcloudsim.datacentre.settings import DatacentreSettings
 
     use = np.full((4, 36), 0.4)
     use[0, 11:12] = 1.0  # a burst on host 0; of two periods, the mean of the hour would be the limit to a rounding
     use[2, 11:] = 0.8  # host 1 stays too full
     hosts = Hosts(np.zeros(3, np.int64), np.zeros(3, np.int64), np.ones(3), np.full(3, 1e6), np.zeros(3))
     machines = Machines(np.ones(4), np.full(4, 1000.0), np.zeros(4, np.int64), np.ones(4), np.ones(4))
-    settings = Settings(governor="performance", evacuate=False, **policies("oracle", use))
+    settings = DatacentreSettings(governor="performance", evacuate=False, **policies("oracle", use))
     model = Datacentres(
         hosts, kinds_of([HostKind(idle=10.0, full=50.0)]), machines, use, settings, at=np.array([0, 0, 1, 1])
     )

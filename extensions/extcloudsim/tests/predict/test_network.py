@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cosim.contract.errors import ScenarioError, SetupError
-from cosim.extensions.extcloudsim.predict import HORIZON, Network, network, train
-from cosim.extensions.extcloudsim.predict.training import Samples
+from cosim.extensions.extcloudsim.predict import HORIZON, TrainedNetwork, network, train
+from cosim.extensions.extcloudsim.predict.training import TrainingSamples
 
 
 def some_weights(architecture: str, seed: int = 3) -> dict[str, network.Array]:
@@ -19,13 +19,13 @@ def some_weights(architecture: str, seed: int = 3) -> dict[str, network.Array]:
     }
 
 
-def some_samples(count: int = 5, window: int = 7) -> Samples:
+def some_samples(count: int = 5, window: int = 7) -> TrainingSamples:
     random = np.random.default_rng(4)
     past, auxiliary = random.random((count, window)), random.random((count, 2))
-    return Samples(past.astype(np.float32), auxiliary.astype(np.float32), np.zeros((count, 3), np.float32))
+    return TrainingSamples(past.astype(np.float32), auxiliary.astype(np.float32), np.zeros((count, 3), np.float32))
 
 
-def numpy_says(architecture: str, weights, found: Samples) -> network.Array:
+def numpy_says(architecture: str, weights, found: TrainingSamples) -> network.Array:
     past = np.repeat(found.past[:, :, None], network.CHANNELS, axis=2)
     return network.forward(architecture, weights, past, found.auxiliary)
 
@@ -124,17 +124,18 @@ def test_shipped_weights_say_what_torch_said(architecture):
     shipped = files("cosim.extensions.extcloudsim.predict") / "weights" / f"{architecture}.npz"
     assert len(shipped.read_bytes()) < 600_000
     with np.load(io.BytesIO(shipped.read_bytes())) as stored:
-        probe = Samples(stored["probe.past"], stored["probe.auxiliary"], stored["probe.output"])
-    found = numpy_says(architecture, Network.shipped(architecture).weights, probe)
+        probe = TrainingSamples(stored["probe.past"], stored["probe.auxiliary"], stored["probe.output"])
+    found = numpy_says(architecture, TrainedNetwork.shipped(architecture).weights, probe)
     assert found == pytest.approx(probe.target, abs=2e-6)
     assert probe.target.std() > 0.01
 
 
+@pytest.mark.slow
 def test_training_lowers_the_error_and_repeats():
     pytest.importorskip("torch")
     random = np.random.default_rng(1)
     level = random.random((2048, 1)).astype(np.float32)
-    found = Samples(
+    found = TrainingSamples(
         np.repeat(level, 6, axis=1), np.zeros((2048, 2), np.float32), np.repeat(level, 3, axis=1).astype(np.float32)
     )
     weights = train.fit("lstm", found, epochs=8, seed=5)
@@ -152,15 +153,15 @@ def test_without_torch_training_says_how_to_get_it(monkeypatch):
 def test_files_that_hold_no_weights_are_refused(tmp_path):
     path = tmp_path / "weights.npz"
     with pytest.raises(ScenarioError, match="no such file"):
-        Network.load(path)
+        TrainedNetwork.load(path)
     path.write_bytes(b"PK\x03\x04 nothing")
     with pytest.raises(ScenarioError, match=r"weights\.npz: holds no weights"):
-        Network.load(path)
+        TrainedNetwork.load(path)
     np.savez(path, architecture=np.array("lstm"))
     with pytest.raises(ScenarioError, match="holds no weights"):
-        Network.load(path)
+        TrainedNetwork.load(path)
     weights = some_weights("lstm")
     weights["use.1.bias"] = np.zeros(3, np.float32)
     network.save(path, "lstm", weights, {})
     with pytest.raises(ScenarioError, match=r"'use\.1\.bias' has shape \(3,\), not \(2,\)"):
-        Network.load(path)
+        TrainedNetwork.load(path)

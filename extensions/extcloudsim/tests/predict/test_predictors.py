@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.extensions.extcloudsim.predict import LastValue, LocalRegression, Network, Oracle
+from cosim.extensions.extcloudsim.predict import LastValue, LocalRegression, Oracle, TrainedNetwork
 
 RANDOM = np.random.default_rng(2).random((6, 40))
 PREDICTORS = {
     "last value": LastValue(),
     "local regression": LocalRegression(),
     "oracle": Oracle(RANDOM),
-    "learned": Network.shipped("gru-attention"),
-    "lstm": Network.shipped("lstm"),
+    "learned": TrainedNetwork.shipped("gru-attention"),
+    "lstm": TrainedNetwork.shipped("lstm"),
 }
 
 
@@ -63,4 +63,4 @@ def test_the_learned_predictor_knows_more_than_the_last_value():
 
 def test_unknown_architectures_are_named():
     with pytest.raises(ValueError, match="gru-attention, lstm"):
-        Network.shipped("transformer")
+        TrainedNetwork.shipped("transformer")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from cosim.extensions.extcloudsim.predict import future, recent
 from cosim.extensions.extcloudsim.predict.samples import LONGEST_LIFE
 from cosim.extensions.extcloudsim.predict.training import draw, joined
-from cosim.sources.traces import UtilisationTraces
+from cosim.extensions.traces import UtilisationTraces
 
 VALUES = st.one_of(st.floats(0, 1, width=32), st.just(math.nan))
 TRACES = st.integers(1, 12).flatmap(
