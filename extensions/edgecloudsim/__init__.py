@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from cosim.schedulers import ScheduledModel
 
-MODEL = ScheduledModel(frozenset(("task",)), {  # not its vehicular application, which has three ways instead of hosts
-    "random": "any machine with room",
+_WAYS = {
+    "random": "any of the three ways",
+    "predictive": "in inverse proportion to failures and times (app5)",
+    "mab": "ALTO's bandit over three ways (app5)",
+    "game-theory": "a game between vehicles over three ways (app5)",
+    "ai-based": "networks that predict success and time of three ways (app5)",
+}
+VEHICULAR = ScheduledModel(
+    frozenset(), _WAYS, apart="it asks for a way (roadside unit, WLAN to the cloud, GSM to the cloud), not for a host"
+)
+MODEL = ScheduledModel(frozenset(("task",)), {
     "hybrid": "the edge while it is idle enough, else the cloud (app2, app4)",
     "first-fit": "the first machine with room",
     "best-fit": "the fullest machine with room",
@@ -18,8 +27,4 @@ MODEL = ScheduledModel(frozenset(("task",)), {  # not its vehicular application,
     "fuzzy-competitor": "fuzzy rules of the comparison (app4)",
     "only-edge": "the edge (app3, app6)",
     "only-mobile": "the device (app3, app6)",
-    "predictive": "in inverse proportion to failures and times (app5)",
-    "mab": "ALTO's bandit over three ways (app5)",
-    "game-theory": "a game between vehicles over three ways (app5)",
-    "ai-based": "networks that predict success and time of three ways (app5)",
-})  # fmt: skip
+}, limit="not in app5, the vehicular application")  # fmt: skip

@@ -39,7 +39,7 @@ def edgecloudsim(
     devices: Annotated[int | None, typer.Option(help="Number of devices; default: the least of the file.")] = None,
     scenario: Annotated[str | None, typer.Option(help="One of simulation_scenarios; default: the first.")] = None,
     policy: Annotated[str | None, typer.Option(help="One of orchestrator_policies; default: the first.")] = None,
-    model: Annotated[Model | None, typer.Option(help="Default: told from the policies and keys.")] = None,
+    model: Annotated[Model | None, typer.Option(help="Default: inferred from the policies and keys.")] = None,
     physics: Annotated[
         Physics, typer.Option(help="compatible: EdgeCloudSim's own behaviour; corrected: without its faults.")
     ] = Physics.compatible,

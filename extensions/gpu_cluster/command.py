@@ -29,8 +29,8 @@ def next_(
 
         now = read_state(state)
         found = [one.as_dict() for one in configurations(now, limit=limit, most=most)]
-        told = {name for one in found for name in one["order"]}
-        left = [job.id for job in now.waiting if job.id not in told]
+        reported = {name for one in found for name in one["order"]}
+        left = [job.id for job in now.waiting if job.id not in reported]
         if found and left:
             who = f"job '{left[0]}' is" if len(left) == 1 else f"{count(len(left), 'job')}, '{left[0]}' first, are"
             note(f"{who} in no configuration: too large, or too far back in the line")

@@ -55,6 +55,7 @@ def read(source: str, path: Path, *, jobs: int | None = None, leaves: int | None
             "note", path, None, "pattern", "is not in the trace; jobs of several GPUs are ring or all-to-all by chance"
         )
     ]
+    notices += [Notice("note", path, None, "jobs", reason) for reason in trace.left_out]
     shared = int((milli < 1000.0).sum())
     if shared:
         notices.append(Notice("note", path, None, "gpu_milli", f"{shared:,} jobs have a part of one GPU"))

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from cosim.sources.traces.model import Floats, TaskTrace
-from cosim.sources.traces.table import TraceColumn, blocks, fault, header, line_of, opened
+from cosim.contract.delimited import fault, header, line_of, opened
+from cosim.contract.reading.columns import NOTHING, date_of
+from cosim.extensions.traces.model import Floats, TaskTrace
+from cosim.extensions.traces.table import TraceColumn, blocks
 
 _MOST: Final = 1e6  # GPUs of a job
 SOURCES: Final = ("philly", "helios", "alibaba")
@@ -25,11 +28,22 @@ SOURCES: Final = ("philly", "helios", "alibaba")
 
 def read(source: str, path: Path, *, jobs: int | None = None) -> TaskTrace:
     """Jobs with GPUs, at most `jobs`, the first ones; `extra` has `gpus` and `gpu_milli`. Raises `ScenarioError`."""
+    left_out: list[str] = []
     readers: Mapping[str, Callable[[Path], tuple[Floats, Floats, Floats, Floats]]] = {
-        "philly": _philly, "helios": _helios, "alibaba": _alibaba,
+        "philly": partial(_philly, left_out), "alibaba": _alibaba,
+        "helios": partial(_whole_gpus, at="submit_time", count="gpu_num"),
     }  # fmt: skip
     submitted, duration, gpus, milli = readers[source](path)
-    known = (gpus >= 1.0) & (duration > 0.0) & np.isfinite(submitted)
+    reasons = {
+        "have no time of submission": ~np.isfinite(submitted),
+        "have no GPU": ~(gpus >= 1.0),
+        "never ran from a start to a later end": ~(duration > 0.0),
+    }
+    known = np.ones(len(gpus), np.bool_)
+    for reason, without in reasons.items():
+        if count := int((known & without).sum()):
+            left_out.append(f"{count} of {len(gpus)} jobs {reason}: they are left out")
+        known &= ~without
     if not known.any():
         raise fault(path, "holds no job with a GPU and a duration")
     submitted, duration, gpus, milli = (column[known] for column in (submitted, duration, gpus, milli))
@@ -41,15 +55,16 @@ def read(source: str, path: Path, *, jobs: int | None = None) -> TaskTrace:
     return TaskTrace(
         submitted[order] - submitted[order[0]], duration[order], unknown, unknown, unknown,
         start=float(submitted[order[0]]), extra={"gpus": gpus[order], "gpu_milli": milli[order]},
+        left_out=tuple(left_out),
     )  # fmt: skip
 
 
 def _times(path: Path, words: list[str], index: Any, first: int) -> Floats:  # noqa: ANN401 - an array of indices
-    """s since 1970 of `2017-09-04 10:30:41`, taken as UTC."""
+    """s since 1970 of `2017-09-04 10:30:41`, without a zone taken as UTC; NaN for the publishers' words for no time."""
     found = np.empty(len(words))
     for i, word in enumerate(words):
         try:
-            found[i] = datetime.fromisoformat(word).replace(tzinfo=UTC).timestamp()
+            found[i] = _time(word)
         except ValueError:
             row = first + int(np.argmax(np.asarray(index) == i))
             raise fault(
@@ -58,74 +73,67 @@ def _times(path: Path, words: list[str], index: Any, first: int) -> Floats:  # n
     return np.asarray(found[index])
 
 
+def _time(word: str | None) -> float:
+    """s since 1970; NaN for null, '' and 'None', as in the publishers' own notebook. Raises `ValueError`."""
+    if str(word or "").strip().lower() in NOTHING:
+        return float("nan")
+    date = date_of(str(word))
+    if date is None:
+        raise ValueError(f"'{word}' is no time")
+    return date.replace(tzinfo=date.tzinfo or UTC).timestamp()
+
+
 def _columns(parts: Sequence[tuple[Any, ...]]) -> tuple[Floats, ...]:
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
-def _philly(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
+def _philly(left_out: list[str], path: Path) -> tuple[Floats, Floats, Floats, Floats]:
     with opened(path) as file:
         if file.read(1) in (b"[", b"{"):
-            return _philly_log(path)
+            return _philly_log(path, left_out)
+    return _whole_gpus(path, "timestamp", "num_gpus")
+
+
+def _whole_gpus(path: Path, at: str, count: str) -> tuple[Floats, Floats, Floats, Floats]:
+    """Jobs of a table with their submission in the column `at` and their GPUs in `count`."""
     wanted = (
-        TraceColumn("timestamp", "text"),
-        TraceColumn("duration", at_least=0.0),
-        TraceColumn("num_gpus", at_least=0.0, at_most=_MOST),
-    )
+        TraceColumn(at, "text"), TraceColumn("duration", optional=True, at_least=0.0),
+        TraceColumn(count, optional=True, at_least=0.0, at_most=_MOST),
+    )  # fmt: skip
     parts = [
-        (
-            _times(path, block.words["timestamp"], block.columns["timestamp"], block.first),
-            block.columns["duration"],
-            block.columns["num_gpus"],
-        )
+        (_times(path, block.words[at], block.columns[at], block.first), block.columns["duration"], block.columns[count])
         for block in blocks(path, wanted)
     ]
     submitted, duration, gpus = _columns(parts)
     return submitted, duration, gpus, np.full(len(gpus), 1000.0)
 
 
-def _philly_log(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
+def _philly_log(path: Path, left_out: list[str]) -> tuple[Floats, Floats, Floats, Floats]:
     """The published log: a job's attempts one after the other are its run time, the GPUs those of the largest."""
     try:
         with opened(path) as file:
             listed = json.load(file)
     except (ValueError, EOFError) as error:
         raise fault(path, f"is not JSON: {error}") from None
-    rows = []
+    rows, without = [], 0
     for number, job in enumerate(listed):
         try:
             spent, gpus = 0.0, 0
             for attempt in job["attempts"]:
-                ends = [attempt.get("start_time"), attempt.get("end_time")]
-                if all(ends):
-                    start, end = (datetime.fromisoformat(end).replace(tzinfo=UTC).timestamp() for end in ends)
-                    spent += max(0.0, end - start)
+                took = _time(attempt.get("end_time")) - _time(attempt.get("start_time"))
+                spent += took if took > 0.0 else 0.0
+                without += not took >= 0.0
                 gpus = max(gpus, sum(len(detail["gpus"]) for detail in attempt["detail"]))
-            at = datetime.fromisoformat(job["submitted_time"]).replace(tzinfo=UTC).timestamp()
-        except (KeyError, TypeError, ValueError) as error:
+            at = _time(job["submitted_time"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise fault(path, f"job {number} is not as in the published log: {type(error).__name__} {error}") from None
         rows.append((at, spent, float(gpus), 1000.0))
     if not rows:
         raise fault(path, "has no jobs")
+    if without:
+        left_out.append(f"{without} attempts have no start and later end: they count as no time")
     submitted, duration, gpus, milli = np.array(rows).T
     return submitted, duration, gpus, milli
-
-
-def _helios(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
-    wanted = (
-        TraceColumn("submit_time", "text"),
-        TraceColumn("duration", at_least=0.0),
-        TraceColumn("gpu_num", at_least=0.0, at_most=_MOST),
-    )
-    parts = [
-        (
-            _times(path, block.words["submit_time"], block.columns["submit_time"], block.first),
-            block.columns["duration"],
-            block.columns["gpu_num"],
-        )
-        for block in blocks(path, wanted)
-    ]
-    submitted, duration, gpus = _columns(parts)
-    return submitted, duration, gpus, np.full(len(gpus), 1000.0)
 
 
 def _alibaba(path: Path) -> tuple[Floats, Floats, Floats, Floats]:

@@ -9,6 +9,7 @@ ADAPTER = AdapterKind(
     factory="cosim.extensions.edgecloudsim.adapter.adapter:OffloadingAdapter",
     check="cosim.extensions.edgecloudsim.adapter.check:problems",
     acts_on=frozenset({"workloads"}),
+    outside="",
     ports=Ports(writes=("mobility", "task", "host")),
     fleet=True,
     compiled="cosim.extensions.edgecloudsim.offloading.warm:compiled",

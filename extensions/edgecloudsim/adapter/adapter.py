@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame, SlotTable
-from cosim.contract.signals import TASK_STATUS
+from cosim.contract.signals import OF_WORKLOADS, TASK_STATUS
 from cosim.extensions.edgecloudsim.adapter.books import OffloadingAccounts
 from cosim.extensions.edgecloudsim.adapter.check import chosen, problems
 from cosim.extensions.edgecloudsim.adapter.config import OffloadingConfig
@@ -142,7 +142,7 @@ class OffloadingAdapter:
         late = ended["ended"] - ended["created"]
         allowed = self._books.allowed[ended["application"]]
         completed = ended["cause"] == COMPLETED
-        columns: dict[str, NDArray[Any]] = {
+        columns: dict[str, NDArray[Any]] = dict.fromkeys(OF_WORKLOADS, np.zeros(len(late))) | {
             "task": ended["serial"].astype(np.int64),
             "workload": self._workloads[ended["application"]],
             "host": self._books.slot_of(ended["vm"]),

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from cosim.contract.entities import Scene
 from cosim.contract.frame import Frame, constant
 from cosim.contract.records import Records
+from cosim.contract.unfinished import reported
 from cosim.extensions.edgecloudsim.adapter.world import OffloadingWorld
-from cosim.extensions.edgecloudsim.offloading.books import Outcome
+from cosim.extensions.edgecloudsim.offloading.books import OffloadingOutcome
 from cosim.extensions.edgecloudsim.offloading.layout import CAUSES, COMPLETED, MOBILE
 
 Columns = Mapping[str, NDArray[Any]]
@@ -112,7 +113,7 @@ class OffloadingAccounts:
         joules: Floats = self._idle * time * hosts + (self._full - self._idle) * self._over_hosts(busy / self._cores)
         return joules
 
-    def summary(self, outcome: Outcome, machines: Records) -> dict[str, Any]:
+    def summary(self, outcome: OffloadingOutcome, machines: Records) -> dict[str, Any]:
         """The ledgers: tasks, bytes, energy in J and cost. `causes` has the model's own words."""
         applications = outcome.study.applications
         loads = {application.name: _tasks(outcome, k, int(self._late[k])) for k, application in enumerate(applications)}
@@ -145,11 +146,12 @@ class OffloadingAccounts:
                 "energy": 0.0,
             },
             "utilisation": dict(zip(self._names, map(float, used), strict=True)),
+            "cores": dict(zip(self._names, map(float, self._all_cores), strict=True)),
             "events": outcome.events,
         }
 
 
-def _tasks(outcome: Outcome, application: int, late: int) -> dict[str, Any]:
+def _tasks(outcome: OffloadingOutcome, application: int, late: int) -> dict[str, Any]:
     """The book of one application's tasks."""
     rows = outcome.tally[:, application]
     failed: dict[str, int] = {}
@@ -159,7 +161,11 @@ def _tasks(outcome: Outcome, application: int, late: int) -> dict[str, Any]:
             failed[status] = failed.get(status, 0) + count
     completed, left = int(rows["completed"].sum()), int(outcome.uncompleted[:, application].sum())
     created = completed + sum(failed.values()) + left
-    return {"created": created, "completed": completed, "late": late, "failed": failed, "in_flight": left}
+    of, ages = outcome.left
+    return {
+        "created": created, "completed": completed, "late": late, "failed": failed, "in_flight": left,
+        "ages": reported(ages[of == application]),
+    }  # fmt: skip
 
 
 def _added(entries: list[dict[str, Any]], created: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem, refusals
 from cosim.extensions.edgecloudsim.adapter.config import OffloadingConfig
-from cosim.extensions.edgecloudsim.offloading.study import Study
+from cosim.extensions.edgecloudsim.offloading.study import OffloadingStudy
 from cosim.schedulers import POLICIES, SchedulerError, installed_names, scheduler
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _left_out(config: OffloadingConfig, context: Context) -> Iterator[Problem]:
     for load in context.scene.workloads if alone else ():
         if load.name not in config.applications:
             hint = f"add it to {at}.applications, or leave it out"
-            yield Problem("is no application of the model, so nobody makes it", f"workloads.{load.name}", hint=hint,
+            yield Problem("is no application of the model, so it is never made", f"workloads.{load.name}", hint=hint,
                           fatal=False)  # fmt: skip
     for node in context.scene.nodes if alone else ():
         if node.tier == "edge" and node.id not in config.places:
@@ -57,7 +57,7 @@ def _left_out(config: OffloadingConfig, context: Context) -> Iterator[Problem]:
         yield Problem(text, f"{at}.links.wlan_servers", hint="leave it out", fatal=False)
 
 
-def chosen(study: Study) -> Choose | None:
+def chosen(study: OffloadingStudy) -> Choose | None:
     """What decides instead of the study's model; None for a policy of that model. Raises `SchedulerError`."""
     if ":" not in study.policy and study.policy not in (*POLICIES, *installed_names()):
         return None  # the model reports which ones it has

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 from cosim.contract.adapter import AdapterConfig
 from cosim.contract.block import Block, OnlyWith
 from cosim.contract.hints import did_you_mean
+from cosim.contract.trust import NoCode, Words
 from cosim.contract.units import BitRate, Bytes, Duration, Energy, EnergyPerBit, Fraction, Power
 from cosim.extensions.edgecloudsim.offloading.quirks import QUIRKS
 from cosim.extensions.edgecloudsim.offloading.study import Architecture, Model
@@ -79,7 +80,7 @@ class EnergyBlock(Block):
         [0.05, 0.5], description="part of the capacity at the start, drawn uniformly between the two"
     )
     mortal: bool = Field(True, description="whether an empty battery ends a device")
-    per_bit: dict[str, EnergyPerBit] = Field({}, description="radio and network energy by kind of transfer")
+    per_bit: dict[Words, EnergyPerBit] = Field({}, description="radio and network energy by kind of transfer")
 
 
 class OffloadingConfig(AdapterConfig):
@@ -89,11 +90,11 @@ class OffloadingConfig(AdapterConfig):
     physics: Literal["corrected", "compatible"] = Field(
         "corrected", description="compatible: with all quirks of EdgeCloudSim's model; corrected: with none"
     )
-    quirks: dict[str, bool] = Field({}, description="single quirks switched on or off, whatever `physics` says")
+    quirks: dict[Words, bool] = Field({}, description="single quirks switched on or off, whatever `physics` says")
     architecture: Architecture = Field(
         "two-tier-with-eo", description="single-tier: edge; two-tier: and cloud; -with-eo: any place's edge"
     )
-    policy: str = Field(
+    policy: Annotated[str, NoCode()] = Field(
         "next-fit", description="who gets a task: next-fit, hybrid, fuzzy-based, mab, ..., or module:function"
     )
     devices: Annotated[int, Field(ge=1, le=2_000_000, strict=True)] = Field(description="members of the fleet")
@@ -114,10 +115,10 @@ class OffloadingConfig(AdapterConfig):
     energy: Annotated[EnergyBlock | None, OnlyWith("model", "app6")] = Field(
         None, description="batteries and power, app6 only"
     )
-    applications: Annotated[dict[str, ApplicationBlock], Field(min_length=1)] = Field(
+    applications: Annotated[dict[Words, ApplicationBlock], Field(min_length=1)] = Field(
         description="workload -> what the model needs to know of it"
     )
-    places: Annotated[dict[str, PlaceBlock], Field(min_length=1)] = Field(description="edge node -> its place")
+    places: Annotated[dict[Words, PlaceBlock], Field(min_length=1)] = Field(description="edge node -> its place")
     logs: Literal["edgecloudsim", "unical"] | None = Field(
         None, description="also write the log files of EdgeCloudSim, or of its UNICAL extension"
     )

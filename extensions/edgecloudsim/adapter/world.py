@@ -15,7 +15,14 @@ from cosim.extensions.edgecloudsim.adapter.config import (
     PlaceBlock,
 )
 from cosim.extensions.edgecloudsim.offloading.quirks import compatible
-from cosim.extensions.edgecloudsim.offloading.study import Application, EdgePlace, Energy, Links, Study, Vm
+from cosim.extensions.edgecloudsim.offloading.study import (
+    Application,
+    EdgePlace,
+    Energy,
+    OffloadingStudy,
+    StudyLinks,
+    Vm,
+)
 
 MEGA = 1e6
 KILO = 1e3
@@ -26,7 +33,7 @@ HOUR = 3600.0  # s
 class OffloadingWorld:
     """The study, and where its parts are in the scene."""
 
-    study: Study
+    study: OffloadingStudy
     fleet: Fleet  # the devices
     places: tuple[int, ...]  # slot of each place
     cloud: int  # slot, -1: none
@@ -177,9 +184,9 @@ def machines_of(host: Host) -> tuple[Vm, ...]:
     return tuple(Vm(block.cores, block.mips, _exact(block.image / MEGA)) for block in host for _ in range(block.count))
 
 
-def _links(config: OffloadingConfig) -> Links:
+def _links(config: OffloadingConfig) -> StudyLinks:
     given = config.links
-    return Links(
+    return StudyLinks(
         wlan=given.wlan or 0.0,
         man=given.man or 0.0,
         wan=given.wan or 0.0,
@@ -223,7 +230,7 @@ def build(config: OffloadingConfig, scene: Scene, name: str, duration: float) ->
     if reader.problems or fleet is None:
         raise ScenarioError(reader.problems)
     bounds = config.device_machine
-    study = Study(
+    study = OffloadingStudy(
         model=config.model,
         architecture=config.architecture,
         policy=config.policy,

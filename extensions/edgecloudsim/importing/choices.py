@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from cosim.contract.hints import nearest
-from cosim.extensions.edgecloudsim.importing.source import Settings
+from cosim.extensions.edgecloudsim.importing.source import PropertySettings
 from cosim.extensions.edgecloudsim.offloading.study import Architecture, Model
 
 POLICIES: dict[Model, tuple[str, ...]] = {
@@ -50,7 +50,7 @@ def words(text: str) -> str:
     return text.lower().replace("_", "-")
 
 
-def choices_in(settings: Settings) -> Choices:
+def choices_in(settings: PropertySettings) -> Choices:
     """What the files offer."""
     least = int(settings.number("min_number_of_mobile_devices", whole=True, least=1, most=2e6))
     most = int(settings.number("max_number_of_mobile_devices", whole=True, least=1, most=2e6))
@@ -58,7 +58,7 @@ def choices_in(settings: Settings) -> Choices:
     if least > most:
         text = f"{least} is more than max_number_of_mobile_devices, {most}; EdgeCloudSim would simulate nothing"
         line = settings.line("min_number_of_mobile_devices")
-        settings.findings.tell("inverted", settings.file, line, "min_number_of_mobile_devices", text)
+        settings.findings.report("inverted", settings.file, line, "min_number_of_mobile_devices", text)
     counts = tuple(range(least, most + 1, max(step, 1))) or (least,)
     upper = [
         tuple(word.upper() for word in settings.words(key)) for key in ("simulation_scenarios", "orchestrator_policies")
@@ -66,7 +66,7 @@ def choices_in(settings: Settings) -> Choices:
     return Choices(counts, upper[0], upper[1])
 
 
-def chosen(settings: Settings, key: str, offered: tuple[str, ...], asked: str | None) -> str:
+def chosen(settings: PropertySettings, key: str, offered: tuple[str, ...], asked: str | None) -> str:
     """The value of a list: the one asked for, else its first."""
     if asked is None:
         return offered[0] if offered else ""
@@ -80,14 +80,14 @@ def chosen(settings: Settings, key: str, offered: tuple[str, ...], asked: str | 
     return word
 
 
-def unknown(settings: Settings, key: str, word: str, what: str, known: tuple[str, ...]) -> None:
+def unknown(settings: PropertySettings, key: str, word: str, what: str, known: tuple[str, ...]) -> None:
     """Report that `word`, a value of `key`, is not known."""
     if word:
         message = f"'{word}' is no {what}"
         settings.findings.wrong(settings.file, settings.line(key), key, message, f"known: {', '.join(known)}")
 
 
-def model_of(settings: Settings, choices: Choices, extended: bool, asked: Model | None) -> Model:
+def model_of(settings: PropertySettings, choices: Choices, extended: bool, asked: Model | None) -> Model:
     """The sample application whose model the files are made for."""
     if asked is not None:
         return asked

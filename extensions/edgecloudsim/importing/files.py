@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from cosim.extensions.edgecloudsim.importing.source import Branch
+from cosim.extensions.edgecloudsim.importing.xml import read_xml
 from cosim.extensions.edgecloudsim.offloading.study import Application, EdgePlace, Vm
 from cosim.sources.importing.values import Findings
-from cosim.sources.importing.xml import read_xml
 
 MOST_MACHINES = 1_000_000
 APPLICATION_NUMBERS = (  # key, attribute of Application, least, most, default (None: mandatory)
@@ -68,7 +68,7 @@ def applications(file: Path, findings: Findings) -> tuple[Application, ...]:
         findings.wrong(file, root.line, "usage_percentage", f"sums up to {total:g} %", "at most 100 %")
     elif found and not findings.problems and total < 100.0 - 1e-6:
         text = f"sums up to {total:g} %: {100 - total:g} % of the devices make no tasks"
-        findings.tell("note", file, root.line, "usage_percentage", text)
+        findings.report("note", file, root.line, "usage_percentage", text)
     return tuple(found)
 
 
@@ -92,7 +92,7 @@ def places(file: Path, findings: Findings, extended: bool) -> tuple[EdgePlace, .
         findings.wrong(file, root.line, "edge_devices", f"has {machines:,} machines, more than {MOST_MACHINES:,}")
     if any(len(place.hosts) > 1 for place in found):
         text = "EdgeCloudSim takes a host's number for its datacentre's: only one host per datacentre works there"
-        findings.tell("note", file, root.line, "hosts", text)
+        findings.report("note", file, root.line, "hosts", text)
     return tuple(found)
 
 
@@ -105,7 +105,7 @@ def _place(branch: Branch, at: int, extended: bool) -> EdgePlace:
         child = branch.element.first("idleConsumption")
         if power[0] > power[1]:
             text = f"{power[0]:g} W idle are more than {power[1]:g} W at full load; taken the other way round"
-            findings.tell(
+            findings.report(
                 "inverted", branch.file, child.line if child else None, f"{branch.path}.idleConsumption", text
             )
             power = (power[1], power[0])
@@ -121,7 +121,7 @@ def _place(branch: Branch, at: int, extended: bool) -> EdgePlace:
         location.finish()
         if wlan != at:
             text = f"is {wlan}, but the datacentre is number {at}; EdgeCloudSim uses one for the other"
-            findings.tell("note", branch.file, location.element.line, f"{location.path}.wlan_id", text)
+            findings.report("note", branch.file, location.element.line, f"{location.path}.wlan_id", text)
     else:
         findings.wrong(branch.file, branch.element.line, f"{branch.path}.location", "is missing")
     hosts: list[tuple[Vm, ...]] = []

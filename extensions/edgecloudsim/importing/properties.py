@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.sources.importing.values import read_bytes
 
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-MOST_BYTES = 4_000_000  # no configuration of people is larger
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +30,6 @@ class Property:
 def read_properties(file: Path) -> dict[str, Property]:
     """The properties in `file` by key. Raises `ScenarioError` when it cannot be read or is malformed."""
     return parse_properties(read_bytes(file).decode("latin-1"), file)
-
-
-def read_bytes(file: Path) -> bytes:
-    """The content of an input file. Raises `ScenarioError` when it is not there or far too large."""
-    try:
-        with file.open("rb") as stream:
-            content = stream.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise ScenarioError(Problem(f"cannot be read: {error.strerror or error}", file=file)) from error
-    if len(content) > MOST_BYTES:
-        raise ScenarioError(Problem(f"is larger than {MOST_BYTES:,} B", file=file, hint="is it the right file?"))
-    return content
 
 
 def parse_properties(text: str, file: Path | None = None) -> dict[str, Property]:

@@ -11,9 +11,9 @@ from typing import Any, Unpack
 
 from cosim.contract import units
 from cosim.extensions.edgecloudsim.importing.choices import architecture_of, words
-from cosim.extensions.edgecloudsim.importing.study import Asked, Physics, Survey, survey
+from cosim.extensions.edgecloudsim.importing.study import Physics, StudyRequest, StudySurvey, survey
 from cosim.extensions.edgecloudsim.offloading.quirks import compatible
-from cosim.extensions.edgecloudsim.offloading.study import Application, EdgePlace, Energy, Model, Study, Vm
+from cosim.extensions.edgecloudsim.offloading.study import Application, EdgePlace, Energy, Model, OffloadingStudy, Vm
 from cosim.sources.importing.imported import Imported
 
 STEPS = (5.0, 2.0, 1.0, 0.5, 0.1, 0.01)  # s, the first that divides the duration is taken
@@ -22,7 +22,7 @@ _PLAIN = re.compile(r"-?[A-Za-z0-9_.%/+-]+( [A-Za-z0-9_.%/+-]+)*")
 
 
 def read(
-    properties: Path, edge_devices: Path, applications: Path, *, logs: bool = False, **asked: Unpack[Asked]
+    properties: Path, edge_devices: Path, applications: Path, *, logs: bool = False, **asked: Unpack[StudyRequest]
 ) -> Imported:
     """The scenario that the three files describe, with all further values of their lists in its sweep.
 
@@ -46,7 +46,7 @@ def read(
     return Imported(_text(found, physics, sources, logs), found.notices, facts=facts)
 
 
-def _text(found: Survey, physics: Physics, sources: str, logs: bool) -> str:
+def _text(found: StudySurvey, physics: Physics, sources: str, logs: bool) -> str:
     study = found.study
     name = f"edgecloudsim-{study.model}"
     step = next((step for step in STEPS if _divides(step, study.duration)), study.duration)
@@ -82,7 +82,7 @@ def name_of(application: Application) -> str:
     return (name if name[:1].isalpha() else f"app-{name}")[:64]
 
 
-def _adapter(study: Study, physics: Physics, logs: bool) -> list[str]:
+def _adapter(study: OffloadingStudy, physics: Physics, logs: bool) -> list[str]:
     left_out = compatible(study.model) - study.quirks if physics == "compatible" else frozenset[str]()
     lines = [
         f"model: {study.model}",
@@ -167,7 +167,7 @@ def _node(place: EdgePlace) -> dict[str, Any]:
     }
 
 
-def _cloud_node(study: Study) -> dict[str, Any]:
+def _cloud_node(study: OffloadingStudy) -> dict[str, Any]:
     """The cloud: its hosts' machines, their power, and the places' mean prices, as it states none of its own."""
     machines = [vm for host in study.cloud for vm in host]
     node: dict[str, Any] = {"kind": "cloud"}
@@ -227,7 +227,7 @@ def _energy(energy: Energy) -> dict[str, Any]:
     }
 
 
-def _sweep(found: Survey) -> dict[str, list[Any]]:
+def _sweep(found: StudySurvey) -> dict[str, list[Any]]:
     """What the files list beside the chosen values, as far as one model can vary it."""
     choices = found.choices
     lists: dict[str, list[Any]] = {

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cosim.sources.importing.properties import Property
+from cosim.extensions.edgecloudsim.importing.properties import Property
+from cosim.extensions.edgecloudsim.importing.xml import Element
 from cosim.sources.importing.values import Findings, Values
-from cosim.sources.importing.xml import Element
 
 
 @dataclass(slots=True)
-class Settings(Values):
+class PropertySettings(Values):
     """A property file; remembers which keys were asked for."""
 
     file: Path
@@ -74,8 +74,8 @@ class Branch(Values):
         for child in self.element.children:
             if child.name not in self.known:
                 text = "EdgeCloudSim does not read it, and nothing here does"
-                self.findings.tell("ignored", self.file, child.line, f"{self.path}.{child.name}", text)
+                self.findings.report("ignored", self.file, child.line, f"{self.path}.{child.name}", text)
             elif child.name in seen and not child.children:
                 text = "is given twice; the first one holds"
-                self.findings.tell("ignored", self.file, child.line, f"{self.path}.{child.name}", text)
+                self.findings.report("ignored", self.file, child.line, f"{self.path}.{child.name}", text)
             seen.add(child.name)

@@ -22,12 +22,12 @@ from cosim.extensions.edgecloudsim.importing.choices import (
     unknown,
     words,
 )
-from cosim.extensions.edgecloudsim.importing.source import Settings
+from cosim.extensions.edgecloudsim.importing.properties import read_properties
+from cosim.extensions.edgecloudsim.importing.source import PropertySettings
 from cosim.extensions.edgecloudsim.offloading.checks import check
 from cosim.extensions.edgecloudsim.offloading.quirks import compatible
-from cosim.extensions.edgecloudsim.offloading.study import Energy, Links, Model, Study, Vm
+from cosim.extensions.edgecloudsim.offloading.study import Energy, Model, OffloadingStudy, StudyLinks, Vm
 from cosim.sources.importing.imported import Notice
-from cosim.sources.importing.properties import read_properties
 from cosim.sources.importing.values import Findings
 
 Physics = Literal["compatible", "corrected"]
@@ -51,7 +51,7 @@ NANOJOULES = "_nanojoules_per_bit"
 UNCOUNTED = ("wan", "man", "wifi_access_point", "cellular_base_station")
 
 
-class Asked(TypedDict, total=False):
+class StudyRequest(TypedDict, total=False):
     """What is requested of the files; values that are left out or None are inferred from them."""
 
     devices: int | None  # default: the first of the list
@@ -62,8 +62,8 @@ class Asked(TypedDict, total=False):
 
 
 def study_of(
-    properties: Path, edge_devices: Path, applications: Path, **asked: Unpack[Asked]
-) -> tuple[Study, tuple[Notice, ...]]:
+    properties: Path, edge_devices: Path, applications: Path, **asked: Unpack[StudyRequest]
+) -> tuple[OffloadingStudy, tuple[Notice, ...]]:
     """The parameters of one run, and notices about the files.
 
     Of lists, the requested or the first entry is taken. Raises `ScenarioError` with all mistakes in the files.
@@ -73,20 +73,20 @@ def study_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class StudySurvey:
     """A study, what else the files offer, and the notices."""
 
-    study: Study
+    study: OffloadingStudy
     scenario: str  # the peer's word
     choices: Choices
     notices: tuple[Notice, ...]
 
 
-def survey(properties: Path, edge_devices: Path, applications: Path, **asked: Unpack[Asked]) -> Survey:
+def survey(properties: Path, edge_devices: Path, applications: Path, **asked: Unpack[StudyRequest]) -> StudySurvey:
     """As `study_of`, with the other values that the lists offer."""
     devices, physics = asked.get("devices"), asked.get("physics", "compatible")
     findings = Findings()
-    settings = Settings(properties, read_properties(properties), findings)
+    settings = PropertySettings(properties, read_properties(properties), findings)
     extended = any(key in settings.properties for key in EXTENSION)
     choices = choices_in(settings)
     kind = model_of(settings, choices, extended, asked.get("model"))
@@ -96,7 +96,7 @@ def survey(properties: Path, edge_devices: Path, applications: Path, **asked: Un
     for word in sorted({*choices.policies} - {*runnable, chosen_policy}):
         line = settings.line("orchestrator_policies")
         text = f"{word} is no policy of {kind}; left out of the sweep"
-        findings.tell("ignored", properties, line, "orchestrator_policies", text)
+        findings.report("ignored", properties, line, "orchestrator_policies", text)
     choices = replace(choices, policies=runnable)
     if chosen_policy not in POLICIES[kind]:
         unknown(settings, "orchestrator_policies", chosen_policy, f"policy of {kind}", POLICIES[kind])
@@ -104,7 +104,7 @@ def survey(properties: Path, edge_devices: Path, applications: Path, **asked: Un
         unknown(settings, "simulation_scenarios", chosen_scenario, "scenario", tuple(ARCHITECTURES))
     if devices is not None and not 0 < devices <= 2_000_000:
         findings.problems.append(Problem(f"{devices:,} devices are asked for", hint="1 to 2,000,000 are possible"))
-    study = Study(
+    study = OffloadingStudy(
         model=kind,
         architecture=architecture_of(chosen_scenario) or "single-tier",
         policy=words(chosen_policy),
@@ -135,17 +135,17 @@ def survey(properties: Path, edge_devices: Path, applications: Path, **asked: Un
                 "AI_BASED decides here by networks trained on this model; the peer's are trained on its own runs and "
                 "choose otherwise (nearly all to the edge), so compatible physics does not give its figures"
             )
-            findings.tell("note", properties, settings.line("orchestrator_policies"), "orchestrator_policies", text)
+            findings.report("note", properties, settings.line("orchestrator_policies"), "orchestrator_policies", text)
         study = replace(study, quirks=compatible(kind) - _impossible(study, edge_devices, findings))
     check(study, tuple(words(word) for word in POLICIES[kind]))
-    return Survey(study, chosen_scenario, choices, tuple(sorted(findings.notices, key=_place)))
+    return StudySurvey(study, chosen_scenario, choices, tuple(sorted(findings.notices, key=_place)))
 
 
 def _place(notice: Notice) -> tuple[str, int]:
     return str(notice.file), notice.line or 0
 
 
-def _links(settings: Settings, physics: Physics, servers: int) -> Links:
+def _links(settings: PropertySettings, physics: Physics, servers: int) -> StudyLinks:
     delays = {key: settings.number(key, 0.0) for key in MISSPELT.values()}
     for written, meant in MISSPELT.items():
         if written not in settings.properties:
@@ -157,8 +157,8 @@ def _links(settings: Settings, physics: Physics, servers: int) -> Links:
         text = f"the peer never applies it, because it reads {meant}; " + (
             f"applied here as {value:g} s" if applied else "not applied here either"
         )
-        settings.findings.tell("misspelt", settings.file, settings.line(written), written, text)
-    return Links(
+        settings.findings.report("misspelt", settings.file, settings.line(written), written, text)
+    return StudyLinks(
         wlan=settings.number("wlan_bandwidth") * MEGABIT,
         man=settings.number("man_bandwidth", 0.0) * MEGABIT,
         wan=settings.number("wan_bandwidth") * MEGABIT,
@@ -170,7 +170,7 @@ def _links(settings: Settings, physics: Physics, servers: int) -> Links:
     )
 
 
-def _cloud(settings: Settings) -> tuple[tuple[Vm, ...], ...]:
+def _cloud(settings: PropertySettings) -> tuple[tuple[Vm, ...], ...]:
     hosts = int(settings.number("number_of_host_on_cloud_datacenter", whole=True, most=100_000))
     machines = int(settings.number("number_of_vm_on_cloud_host", whole=True, most=100_000))
     cores = int(settings.number("core_for_cloud_vm", whole=True, most=100_000))
@@ -186,7 +186,7 @@ def _cloud(settings: Settings) -> tuple[tuple[Vm, ...], ...]:
     return ((Vm(cores, mips, image),) * machines,) * hosts
 
 
-def _device_machine(settings: Settings, extended: bool) -> tuple[Vm, Vm] | None:
+def _device_machine(settings: PropertySettings, extended: bool) -> tuple[Vm, Vm] | None:
     """The bounds of the devices' own machine; None without one."""
     bounds: dict[str, tuple[float, float]] = {}
     for name in ("core", "mips", "ram", "storage"):
@@ -199,18 +199,18 @@ def _device_machine(settings: Settings, extended: bool) -> tuple[Vm, Vm] | None:
         low, high = (settings.number(f"{end}_{key}", whole=whole) for end in ("min", "max"))
         if low > high:
             text = f"{low:g} is more than max_{key}, {high:g}; drawn between the two all the same"
-            settings.findings.tell("inverted", settings.file, settings.line(f"min_{key}"), f"min_{key}", text)
+            settings.findings.report("inverted", settings.file, settings.line(f"min_{key}"), f"min_{key}", text)
         bounds[name] = (min(low, high), max(low, high))
     ends = [Vm(int(bounds["core"][i]), bounds["mips"][i], bounds["storage"][i]) for i in (0, 1)]
     return (ends[0], ends[1]) if ends[1].cores and ends[1].mips else None
 
 
-def _dwell(settings: Settings) -> tuple[float, float, float]:
+def _dwell(settings: PropertySettings) -> tuple[float, float, float]:
     first, second, third = (settings.number(f"attractiveness_L{level}_mean_waiting_time") for level in (1, 2, 3))
     return first, second, third
 
 
-def _energy(settings: Settings, physics: Physics, edge_devices: Path) -> Energy:
+def _energy(settings: PropertySettings, physics: Physics, edge_devices: Path) -> Energy:
     """The keys of the UNICAL extension; what is not given keeps the figures of its sample."""
     usual = Energy()
 
@@ -220,16 +220,16 @@ def _energy(settings: Settings, physics: Physics, edge_devices: Path) -> Energy:
     low, high = given("min_percentage", usual.initial[0]), given("max_percentage", usual.initial[1])
     if low > high:
         text = f"{low:g} is more than max_percentage, {high:g}; drawn between the two all the same"
-        settings.findings.tell("inverted", settings.file, settings.line("min_percentage"), "min_percentage", text)
+        settings.findings.report("inverted", settings.file, settings.line("min_percentage"), "min_percentage", text)
     radio = {}
     for key in [key for key in settings.properties if NANOJOULES in key]:
         name = key.replace(NANOJOULES, "")
         radio[name] = settings.number(key)
         if name.startswith(UNCOUNTED if physics == "compatible" else "cellular"):
             text = "the extension never counts it" if physics == "compatible" else "no task takes the cellular network"
-            settings.findings.tell("ignored", settings.file, settings.line(key), key, text)
+            settings.findings.report("ignored", settings.file, settings.line(key), key, text)
     if physics == "compatible":
-        settings.findings.tell(
+        settings.findings.report(
             "ignored", edge_devices, None, "idleConsumption, maxConsumption", "the extension reads and never uses them"
         )
     return Energy(
@@ -244,28 +244,28 @@ def _energy(settings: Settings, physics: Physics, edge_devices: Path) -> Energy:
     )
 
 
-def _rest(settings: Settings) -> None:
+def _rest(settings: PropertySettings) -> None:
     """Report the keys that were never read, and those given twice."""
     for key, entry in settings.properties.items():
         if entry.earlier:
             text = f"is given again in line {entry.line}, which holds"
-            settings.findings.tell("ignored", settings.file, entry.earlier[-1], key, text)
+            settings.findings.report("ignored", settings.file, entry.earlier[-1], key, text)
         if key in settings.asked:
             continue
         if key in WITHOUT_EFFECT:
-            settings.findings.tell("ignored", settings.file, entry.line, key, WITHOUT_EFFECT[key])
+            settings.findings.report("ignored", settings.file, entry.line, key, WITHOUT_EFFECT[key])
             continue
         unread = sorted(settings.asked - set(settings.properties))
         close = nearest(key, unread, cutoff=0.85)
         if close:
             text = f"EdgeCloudSim does not read it, and nothing here does; did you mean {close}?"
-            settings.findings.tell("misspelt", settings.file, entry.line, key, text)
+            settings.findings.report("misspelt", settings.file, entry.line, key, text)
         else:
             text = "EdgeCloudSim does not read it, and nothing here does"
-            settings.findings.tell("ignored", settings.file, entry.line, key, text)
+            settings.findings.report("ignored", settings.file, entry.line, key, text)
 
 
-def _possible(settings: Settings, study: Study) -> None:
+def _possible(settings: PropertySettings, study: OffloadingStudy) -> None:
     """Report what the model cannot do without."""
     needed = {"app1": ["wlan"], "tutorial5": ["wlan"], "app5": ["wlan", "man", "wan", "gsm"]}.get(study.model, [])
     if study.model == "app1" and study.architecture != "single-tier":
@@ -279,7 +279,7 @@ def _possible(settings: Settings, study: Study) -> None:
         settings.findings.wrong(settings.file, settings.line("warm_up_period"), "warm_up_period", message)
 
 
-def _impossible(study: Study, edge_devices: Path, findings: Findings) -> set[str]:
+def _impossible(study: OffloadingStudy, edge_devices: Path, findings: Findings) -> set[str]:
     """Quirks that these files cannot have; the peer itself fails with them."""
     found = set()
     if "one-host-per-place" in compatible(study.model) and any(len(place.hosts) > 1 for place in study.places):
@@ -288,11 +288,11 @@ def _impossible(study: Study, edge_devices: Path, findings: Findings) -> set[str
         found.add("dwell-by-access-point-number")
     for name in sorted(found & compatible(study.model)):
         text = f"taken without quirk {name}, with which EdgeCloudSim fails on this file"
-        findings.tell("note", edge_devices, None, "", text)
+        findings.report("note", edge_devices, None, "", text)
     return found
 
 
-def _effects(settings: Settings, study: Study, physics: Physics) -> None:
+def _effects(settings: PropertySettings, study: OffloadingStudy, physics: Physics) -> None:
     """Report the values that the model in question has no use for."""
     unused: dict[Model, Sequence[str]] = {
         "app1": ("man_bandwidth", "gsm_bandwidth", "gsm_propagation_delay"),
@@ -306,4 +306,4 @@ def _effects(settings: Settings, study: Study, physics: Physics) -> None:
         entry = settings.properties.get(key)
         if entry is not None and float(entry.value) != 0.0:
             text = f"the model of {study.model} has no use for it"
-            settings.findings.tell("ignored", settings.file, entry.line, key, text)
+            settings.findings.report("ignored", settings.file, entry.line, key, text)

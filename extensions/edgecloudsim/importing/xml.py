@@ -11,7 +11,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.sources.importing.properties import read_bytes
+from cosim.sources.importing.values import read_bytes
 
 DEEPEST = 64  # levels
 

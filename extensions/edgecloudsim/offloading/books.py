@@ -1,4 +1,4 @@
-"""The books: what is noted when a task ends (compiled), and what is made of it (`Outcome`)."""
+"""The books: what is noted when a task ends (compiled), and what is made of it (`OffloadingOutcome`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from cosim.extensions.edgecloudsim.offloading.layout import (
     Record,
 )
 from cosim.extensions.edgecloudsim.offloading.rows import app, centre, device, ended, tally, task, vm
-from cosim.extensions.edgecloudsim.offloading.study import Study
+from cosim.extensions.edgecloudsim.offloading.study import OffloadingStudy
 
 LINKS = ("wlan", "man", "wan", "gsm")
 
@@ -173,22 +173,24 @@ def close_task(s: Record, i: int, cause: int, now: float) -> None:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class OffloadingOutcome:
     """What came of one run, up to `time` (s).
 
     `tally` has the axes (during warm-up or after it, application, tier edge, cloud, mobile) and the
-    fields of `cosim.extensions.edgecloudsim.offloading.layout.TALLY`; `uncompleted` the same axes. The samples:
+    fields of `cosim.extensions.edgecloudsim.offloading.layout.TALLY`; `uncompleted` the same axes,
+    `left` (application, s since creation) of each of those. The samples:
     `loads` (n, 4) s and mean load of edge, cloud and devices in %, `locations` (n, 1 + places) s and
     devices per place, `access` (n, 1 + 2 places) s and upload delays, then download delays in s.
     `energy` (J) by meter, only with an energy model.
     """
 
-    study: Study
+    study: OffloadingStudy
     time: float
     created: int
     events: int
     tally: Records
     uncompleted: NDArray[np.int64]
+    left: tuple[NDArray[np.int64], NDArray[np.float64]]
     loads: NDArray[np.float64]
     locations: NDArray[np.float64]
     access: NDArray[np.float64]

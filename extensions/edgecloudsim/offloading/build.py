@@ -13,22 +13,22 @@ from cosim.engine.continuum import queue
 from cosim.extensions.edgecloudsim.offloading import layout
 from cosim.extensions.edgecloudsim.offloading.layout import CLOUD, EDGE, FIXED_EVENTS, META, MOBILE, OffloadingState
 from cosim.extensions.edgecloudsim.offloading.quirks import QUIRKS, field
-from cosim.extensions.edgecloudsim.offloading.study import Application, Study, Vm
+from cosim.extensions.edgecloudsim.offloading.study import Application, OffloadingStudy, Vm
 
 _TASK_ROOM, _ENDED_ROOM = 1024, 2048  # rows to begin with
 
 
-def tasks_per_second(study: Study) -> float:
+def tasks_per_second(study: OffloadingStudy) -> float:
     """Expected tasks/s of one device, over all applications."""
     return sum(rate for _, rate in rates(study))
 
 
-def rates(study: Study) -> list[tuple[Application, float]]:
+def rates(study: OffloadingStudy) -> list[tuple[Application, float]]:
     """Every application with the tasks/s that it adds to the mean device."""
     return [(a, a.usage / 100.0 / a.interarrival * (a.active / (a.active + a.idle))) for a in study.applications]
 
 
-def weighted(study: Study, figure: str) -> float:
+def weighted(study: OffloadingStudy, figure: str) -> float:
     """Mean figure of a task, weighted by rates; or by shares and divided by the applications, by a quirk."""
     if "means-divided-by-applications" in study.quirks:
         return float(sum(a.usage / 100.0 * getattr(a, figure) for a in study.applications) / len(study.applications))
@@ -37,7 +37,7 @@ def weighted(study: Study, figure: str) -> float:
     return float(sum(rate * getattr(a, figure) for a, rate in of)) / total if total else 0.0
 
 
-def request_rate(study: Study) -> float:
+def request_rate(study: OffloadingStudy) -> float:
     """Requests/s of one device as the queueing models take it."""
     if "means-divided-by-applications" in study.quirks:
         mean = weighted(study, "interarrival")
@@ -45,7 +45,7 @@ def request_rate(study: Study) -> float:
     return tasks_per_second(study)
 
 
-def cloud_rate(study: Study) -> float:
+def cloud_rate(study: OffloadingStudy) -> float:
     """Requests/s of one device to the cloud."""
     if "wan-mean-running-sum" not in study.quirks:
         return sum(rate * a.cloud_probability / 100.0 for a, rate in rates(study))
@@ -63,7 +63,7 @@ def services(rate: float, kb: float) -> float:
     return rate / (8000.0 * kb) if kb > 0.0 else math.inf
 
 
-def machines(study: Study) -> list[tuple[Vm, int, int, int, int]]:
+def machines(study: OffloadingStudy) -> list[tuple[Vm, int, int, int, int]]:
     """(machine, tier, place, centre, host) of edge and cloud, in the order of their numbers."""
     rows = []
     host = 0
@@ -76,7 +76,7 @@ def machines(study: Study) -> list[tuple[Vm, int, int, int, int]]:
     return rows
 
 
-def lay_out(study: Study, seed: int, *, trace: bool, custom: bool, devices: bool = True) -> OffloadingState:
+def lay_out(study: OffloadingStudy, seed: int, *, trace: bool, custom: bool, devices: bool = True) -> OffloadingState:
     """The state at time 0 with all that models share; with `devices`, each has a machine if the study defines one."""
     n = study.devices
     meta: Records = np.zeros(1, META)
@@ -168,11 +168,11 @@ def lay_out(study: Study, seed: int, *, trace: bool, custom: bool, devices: bool
     return state
 
 
-def _samples(study: Study, interval: float) -> int:
+def _samples(study: OffloadingStudy, interval: float) -> int:
     return int(study.duration / interval * (1.0 + 1e-9)) + 1 if interval > 0.0 else 0
 
 
-def _trees(study: Study, meta: Records, *, custom: bool) -> dict[str, NDArray[Any]]:
+def _trees(study: OffloadingStudy, meta: Records, *, custom: bool) -> dict[str, NDArray[Any]]:
     """Room for the trees of `rooms` that the study's policy asks."""
     edge, cloud, places = (
         1 << max(0, int(count) - 1).bit_length()
@@ -194,7 +194,7 @@ def _make_events(state: OffloadingState, more: int) -> None:
     state.arrays |= queue.more_events(state.meta, state.arrays, more)
 
 
-def _draw_machines(study: Study, seed: int, mine: Records) -> None:
+def _draw_machines(study: OffloadingStudy, seed: int, mine: Records) -> None:
     """Draw each device's machine uniformly between the bounds, whichever is the lower one."""
     if study.device_vm is None:
         return

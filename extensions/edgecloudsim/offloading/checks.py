@@ -6,10 +6,10 @@ import math
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.extensions.edgecloudsim.offloading.quirks import QUIRKS
-from cosim.extensions.edgecloudsim.offloading.study import Study
+from cosim.extensions.edgecloudsim.offloading.study import OffloadingStudy
 
 
-def check(study: Study, policies: tuple[str, ...], *, custom: bool = False) -> None:
+def check(study: OffloadingStudy, policies: tuple[str, ...], *, custom: bool = False) -> None:
     """Raise ScenarioError with every mistake in the study; `policies` are those of its model."""
     found = [*_run(study), *_applications(study), *_places(study)]
     if not custom and study.policy not in policies:
@@ -26,7 +26,7 @@ def _one(path: str, message: str, hint: str = "") -> Problem:
     return Problem(message, path=path, hint=hint)
 
 
-def _run(study: Study) -> list[Problem]:
+def _run(study: OffloadingStudy) -> list[Problem]:
     found = []
     if study.devices < 1:
         found.append(_one("devices", f"{study.devices} devices", "at least 1"))
@@ -42,7 +42,7 @@ def _run(study: Study) -> list[Problem]:
     return found
 
 
-def _applications(study: Study) -> list[Problem]:
+def _applications(study: OffloadingStudy) -> list[Problem]:
     found = []
     if not study.applications:
         found.append(_one("applications", "there are none", "give at least one"))
@@ -67,7 +67,7 @@ def _applications(study: Study) -> list[Problem]:
     return found
 
 
-def _places(study: Study) -> list[Problem]:
+def _places(study: OffloadingStudy) -> list[Problem]:
     found = []
     if not study.places:
         found.append(_one("places", "there are none", "give at least one"))

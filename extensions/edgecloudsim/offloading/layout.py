@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.compiled.compiling import codes
+from cosim.compiled.compiling import address_of, codes
 from cosim.compiled.rowtypes import Record
 from cosim.contract.records import Records
 from cosim.engine.continuum import queue
@@ -195,7 +195,7 @@ class OffloadingState:
     def link_up(self) -> None:
         """Write the arrays' addresses into META; to be called after any of them was replaced."""
         for name, array in self.arrays.items():
-            self.meta[name] = array.ctypes.data
+            self.meta[name] = address_of(array)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name]

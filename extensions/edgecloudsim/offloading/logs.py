@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.records import Records
-from cosim.extensions.edgecloudsim.offloading.books import LINKS, Outcome
+from cosim.extensions.edgecloudsim.offloading.books import LINKS, OffloadingOutcome
 from cosim.extensions.edgecloudsim.offloading.layout import CAPACITY, CLOUD, COMPLETED, EDGE, MOBILITY, RANGE, TIERS
-from cosim.extensions.edgecloudsim.offloading.study import Study
+from cosim.extensions.edgecloudsim.offloading.study import OffloadingStudy
 
 Rows = Mapping[str, NDArray[Any]]  # finished tasks, columns of `cosim.extensions.edgecloudsim.offloading.layout.ENDED`
 Dialect = Literal["edgecloudsim", "unical"]
@@ -102,7 +102,7 @@ def _ratio(a: float, b: float) -> float:
     return a / b if b else 0.0
 
 
-def general(outcome: Outcome, application: int | None, wall: float, dialect: Dialect) -> list[str]:
+def general(outcome: OffloadingOutcome, application: int | None, wall: float, dialect: Dialect) -> list[str]:
     """The lines of a general file: of one application, or of all with the run's wall time (s)."""
     chosen = slice(None) if application is None else slice(application, application + 1)
     table = _Table(outcome.tally[1, chosen], outcome.uncompleted[1, chosen])
@@ -137,7 +137,7 @@ def general(outcome: Outcome, application: int | None, wall: float, dialect: Dia
     return [COMMENT, *(text for names, values in lines for text in (_line(names), _line(values)))]
 
 
-def successes_and_failures(study: Study, rows: Rows) -> tuple[list[str], list[str]]:
+def successes_and_failures(study: OffloadingStudy, rows: Rows) -> tuple[list[str], list[str]]:
     """One line per finished task in each of the two per-task files, in the order of the tasks' ends."""
     succeeded, failed = [COMMENT], [COMMENT]
     numbers = machine_numbers(study)
@@ -151,7 +151,7 @@ def successes_and_failures(study: Study, rows: Rows) -> tuple[list[str], list[st
     return succeeded, failed
 
 
-def per_task(study: Study, rows: Rows) -> list[str]:
+def per_task(study: OffloadingStudy, rows: Rows) -> list[str]:
     """The extension's line per finished task. The battery's columns hold NaN: it is not traced per task."""
     numbers = machine_numbers(study)
     lines = [COMMENT, _line(TASK_NAMES)]
@@ -165,7 +165,7 @@ def per_task(study: Study, rows: Rows) -> list[str]:
     return lines
 
 
-def machine_numbers(study: Study) -> list[tuple[int, int]]:
+def machine_numbers(study: OffloadingStudy) -> list[tuple[int, int]]:
     """(datacentre, host) of every machine of edge and cloud, in the order of their numbers."""
     found = []
     hosts = 0
@@ -216,7 +216,7 @@ def _samples(samples: NDArray[np.float64], whole: bool = False) -> list[str]:
     return [_line([float(row[0]), *(convert(value) for value in row[1:])]) for row in samples]
 
 
-def access_delays(outcome: Outcome) -> tuple[list[str], list[str]]:
+def access_delays(outcome: OffloadingOutcome) -> tuple[list[str], list[str]]:
     """s, then the delays of some access points in s: lines of uploads and of downloads."""
     places = len(outcome.study.places)
     points = [point for point in ACCESS_POINTS if point < places]
@@ -224,7 +224,7 @@ def access_delays(outcome: Outcome) -> tuple[list[str], list[str]]:
     return [COMMENT, *_samples(outcome.access[:, up])], [COMMENT, *_samples(outcome.access[:, down])]
 
 
-def loads_and_energies(outcome: Outcome, meters: NDArray[np.float64] | None) -> list[str]:
+def loads_and_energies(outcome: OffloadingOutcome, meters: NDArray[np.float64] | None) -> list[str]:
     """The extension's lines of loads in % and energies so far in Wh; NaN where no meter was read."""
     head = "time;LoadOnEdge;LoadOnCloud;LoadOnMobile;energyEdge;energyCloud;energyMobile"
     energies = np.full((len(outcome.loads), 3), np.nan)
@@ -235,7 +235,7 @@ def loads_and_energies(outcome: Outcome, meters: NDArray[np.float64] | None) -> 
 
 def write_logs(
     folder: Path,
-    outcome: Outcome,
+    outcome: OffloadingOutcome,
     dialect: Dialect,
     *,
     rows: Rows | None = None,
@@ -280,7 +280,7 @@ def write_logs(
     return written
 
 
-def prefix_of(study: Study) -> str:
+def prefix_of(study: OffloadingStudy) -> str:
     """SIMRESULT, scenario, policy and number of devices, as the files' names begin."""
     scenario = SCENARIOS.get(study.model, study.architecture.upper().replace("-", "_"))
     policy = study.policy.upper().replace("-", "_")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from cosim.extensions.edgecloudsim.offloading.layout import CLOUD, EDGE, OffloadingState
-from cosim.extensions.edgecloudsim.offloading.study import Study
+from cosim.extensions.edgecloudsim.offloading.study import OffloadingStudy
 
 
-def energies(s: OffloadingState, study: Study) -> dict[str, float]:
+def energies(s: OffloadingState, study: OffloadingStudy) -> dict[str, float]:
     """J by meter: mobile, edge, cloud, network; nothing without an energy model. Looking changes nothing."""
     if study.energy is None:
         return {}
@@ -33,7 +33,7 @@ def _busy(s: OffloadingState, tier: int, now: float) -> tuple[np.ndarray, np.nda
     return vms, vms["busy"] + np.where(vms["active"] > 0, late, 0.0)
 
 
-def _edge(s: OffloadingState, study: Study, now: float) -> float:
+def _edge(s: OffloadingState, study: OffloadingStudy, now: float) -> float:
     """Per host idle + (max - idle) * (busy cores / cores of its machines); or what the quirk adds up."""
     if "edge-on-cloud-power" in study.quirks:
         alive = s["centres"]["alive"][s["vms"]["centre"]] != 0
@@ -50,7 +50,7 @@ def _edge(s: OffloadingState, study: Study, now: float) -> float:
     return total
 
 
-def _cloud(s: OffloadingState, study: Study, now: float) -> float:
+def _cloud(s: OffloadingState, study: OffloadingStudy, now: float) -> float:
     """Per machine idle + (max - idle) * (busy cores / cores); none with quirk cloud-energy-missing."""
     if study.energy is None or "cloud-energy-missing" in study.quirks:
         return 0.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.engine.continuum.memory import world
 from cosim.extensions.edgecloudsim.offloading import network
 from cosim.extensions.edgecloudsim.offloading.build import (
     cloud_rate,
@@ -19,7 +18,7 @@ from cosim.extensions.edgecloudsim.offloading.choosing import ARCHITECTURES, POL
 from cosim.extensions.edgecloudsim.offloading.flow import BASIC, REACH, RELAY
 from cosim.extensions.edgecloudsim.offloading.kernel import begin
 from cosim.extensions.edgecloudsim.offloading.layout import OffloadingState
-from cosim.extensions.edgecloudsim.offloading.study import Energy, Study
+from cosim.extensions.edgecloudsim.offloading.study import Energy, OffloadingStudy
 
 _FLOWS = {"app1": BASIC, "tutorial5": BASIC, "app2": RELAY, "app4": RELAY, "app3": REACH, "app6": REACH}
 MAN_BPS = 1300.0 * 1024.0 * 1e3  # bit/s, of the measured studies, unless another rate is given
@@ -38,13 +37,13 @@ RADIO = {
 }
 
 
-def accept(study: Study, *, custom: bool) -> None:
+def accept(study: OffloadingStudy, *, custom: bool) -> None:
     """Raise `ScenarioError` for a study that the place kernel cannot simulate; compiles nothing."""
     check(study, POLICIES[study.model], custom=custom)
     _check_places(study, custom=custom)
 
 
-def prepare(study: Study, seed: int, *, trace: bool, custom: bool) -> OffloadingState:
+def prepare(study: OffloadingStudy, seed: int, *, trace: bool, custom: bool) -> OffloadingState:
     """The study, if `accept` takes it, as the place kernel wants it, with everything due at time 0 done."""
     accept(study, custom=custom)
     state = lay_out(study, seed, trace=trace, custom=custom)
@@ -65,11 +64,11 @@ def prepare(study: Study, seed: int, *, trace: bool, custom: bool) -> Offloading
     meta["man_in_rate"] = meta["man_out_rate"] = study.devices * request_rate(study)
     if study.energy is not None:
         _give_energy(state, study, study.energy, seed)
-    begin(world(state.meta))
+    begin(state.meta)
     return state
 
 
-def _check_places(study: Study, *, custom: bool) -> None:
+def _check_places(study: OffloadingStudy, *, custom: bool) -> None:
     found = []
     for place in study.places:
         if place.attractiveness not in (0, 1, 2):
@@ -117,7 +116,7 @@ def _check_places(study: Study, *, custom: bool) -> None:
         raise ScenarioError(found)
 
 
-def _give_energy(state: OffloadingState, study: Study, energy: Energy, seed: int) -> None:
+def _give_energy(state: OffloadingState, study: OffloadingStudy, energy: Energy, seed: int) -> None:
     """Batteries and powers. Capacities are drawn uniformly; the lower bound may be given last."""
     meta = state.meta
     meta["energy"], meta["mortal"] = 1, energy.mortal

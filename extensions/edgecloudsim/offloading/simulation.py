@@ -10,20 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.records import Records
-from cosim.engine.continuum.memory import world
 from cosim.extensions.edgecloudsim.offloading import kernel, prepare
-from cosim.extensions.edgecloudsim.offloading.books import Outcome
+from cosim.extensions.edgecloudsim.offloading.books import OffloadingOutcome
 from cosim.extensions.edgecloudsim.offloading.build import make_room
 from cosim.extensions.edgecloudsim.offloading.flow import FREE, OWN, REFUSED
 from cosim.extensions.edgecloudsim.offloading.layout import ENDED, OffloadingState
 from cosim.extensions.edgecloudsim.offloading.meters import energies
-from cosim.extensions.edgecloudsim.offloading.study import Study
+from cosim.extensions.edgecloudsim.offloading.study import OffloadingStudy
 
 COLUMNS = tuple(ENDED.names or ())
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class OffloadingRequest:
     """A task that waits for the caller's choice. Sizes in kB, length in MI, loads in %, delays in s."""
 
     now: float
@@ -54,7 +53,7 @@ class Simulation:
     Raises ScenarioError for a study that cannot be simulated.
     """
 
-    def __init__(self, study: Study, seed: int, choose: Choose | None = None, *, trace: bool = False) -> None:
+    def __init__(self, study: OffloadingStudy, seed: int, choose: Choose | None = None, *, trace: bool = False) -> None:
         self.study = study
         self._choose = choose
         if study.model == "app5":
@@ -77,7 +76,7 @@ class Simulation:
             raise ValueError(f"cannot advance from {self.now:g} s to {until:g} s of {self.study.duration:g} s")
         choice: Any = kernel.NOBODY  # an int64 always: one signature
         while True:
-            answer = self._kernel.act(world(self._state.meta), until, choice)
+            answer = self._kernel.act(self._state.meta, until, choice)
             choice = kernel.NOBODY
             if answer == kernel.DONE:
                 return
@@ -133,20 +132,21 @@ class Simulation:
         self._state = OffloadingState(snapshot["meta"].copy(), arrays)
         self._state.link_up()
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> OffloadingOutcome:
         """The books up to now."""
         s = self._state
         meta = s.meta[0]
         uncompleted = np.zeros((2, len(self.study.applications), 3), np.int64)
         tasks = s["tasks"][s["tasks"]["stage"] != FREE]
         np.add.at(uncompleted, ((tasks["created"] >= self.study.warm_up).astype(int), tasks["app"], tasks["tier"]), 1)
-        return Outcome(
+        return OffloadingOutcome(
             study=self.study,
             time=self.now,
             created=int(meta["created"]),
             events=int(meta["events"]),
             tally=s["tally"].copy(),
             uncompleted=uncompleted,
+            left=(tasks["app"].copy(), self.now - tasks["created"]),
             loads=s["load_samples"][: meta["loads_sampled"]].copy(),
             locations=s["location_samples"][: meta["locations_sampled"]].copy(),
             access=s["access_samples"][: meta["access_sampled"]].copy(),
@@ -160,8 +160,8 @@ class Simulation:
         s = self._state
         task = s["tasks"][s.meta["asked"][0]]
         application = self.study.applications[task["app"]]
-        wlan, wan, chance = kernel.outlook(world(s.meta))
-        request = Request(
+        wlan, wan, chance = kernel.outlook(s.meta)
+        request = OffloadingRequest(
             self.now, int(task["device"]), int(task["place"]), int(task["app"]),
             float(task["upload"]), float(task["download"]), float(task["length"]), application.delay_sensitivity,
             (application.load_edge, application.load_cloud, application.load_mobile), wlan, wan, chance,
@@ -177,7 +177,7 @@ class Simulation:
         return np.int64(answer)
 
 
-def simulate(study: Study, seed: int) -> Outcome:
+def simulate(study: OffloadingStudy, seed: int) -> OffloadingOutcome:
     """Run a study from beginning to end."""
     run = Simulation(study, seed)
     run.advance(study.duration)

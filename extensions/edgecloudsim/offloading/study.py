@@ -58,7 +58,7 @@ class EdgePlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
+class StudyLinks:
     """Networks between device, edge and cloud; a rate of 0 is "not given"."""
 
     wlan: float = 0.0  # bit/s
@@ -86,7 +86,7 @@ class Energy:
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class OffloadingStudy:
     """All parameters of one run but its seed."""
 
     model: Model
@@ -97,7 +97,7 @@ class Study:
     warm_up: float  # s
     applications: tuple[Application, ...]
     places: tuple[EdgePlace, ...]
-    links: Links
+    links: StudyLinks
     cloud: tuple[tuple[Vm, ...], ...] = ()  # the virtual machines of every cloud host
     device_vm: tuple[Vm, Vm] | None = None  # bounds between which each device's own machine is drawn
     dwell: tuple[float, float, float] = (0.0, 0.0, 0.0)  # s, mean stay by attractiveness

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from cosim.extensions.edgecloudsim.offloading.study import Application, EdgePlace, Links, Study, Vm
+from cosim.extensions.edgecloudsim.offloading.study import Application, EdgePlace, OffloadingStudy, StudyLinks, Vm
 
 _APPLICATIONS: Final = (
     Application(
@@ -37,7 +37,7 @@ def ring_road(
     warm_up: float = 180.0,
     scale: int = 1,
     quirks: frozenset[str] = frozenset(),
-) -> Study:
+) -> OffloadingStudy:
     """The study for `devices` vehicles, with everything but them `scale` times as large.
 
     That is: `scale` times the length of road, the access points, the machines, and the rates of the
@@ -47,7 +47,7 @@ def ring_road(
         EdgePlace(f"rsu-{k}", _SEGMENT * (k + 0.5), 0.0, k, int(_CLASSES[k % 40]), ((Vm(2, 10000.0),) * 2,))
         for k in range(40 * scale)
     )
-    return Study(
+    return OffloadingStudy(
         model="app5",
         architecture="two-tier",
         policy=policy,
@@ -56,7 +56,7 @@ def ring_road(
         warm_up=warm_up,
         applications=_APPLICATIONS,
         places=places,
-        links=Links(wlan=10e6, man=scale * 1e9, wan=scale * 50e6, gsm=scale * 20e6, lan_delay=0.01),
+        links=StudyLinks(wlan=10e6, man=scale * 1e9, wan=scale * 50e6, gsm=scale * 20e6, lan_delay=0.01),
         cloud=((Vm(2, 75000.0),) * 20,) * scale,
         load_interval=1.5,
         quirks=quirks,

@@ -46,8 +46,8 @@ def golden(file, rows):
 def benchmark(monkeypatch, capsys, *arguments):
     monkeypatch.setattr("sys.argv", ["edgecloudsim", *map(str, arguments)])
     code = edgecloudsim.main()
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    reported = capsys.readouterr()
+    return code, reported.out, reported.err
 
 
 def test_the_same_model_is_not_different(folder, monkeypatch, capsys):
@@ -82,6 +82,7 @@ def test_seeds_differ_between_configurations_and_stay(folder):
     assert not set(edgecloudsim.seeds_of("a", 5)) & set(edgecloudsim.seeds_of("b", 5))
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_runs(folder):
     study = edgecloudsim.read_studies(folder, ["small"])
     one, two = (next(iter(edgecloudsim.simulated(study, 2, jobs)))[1] for jobs in (1, 2))

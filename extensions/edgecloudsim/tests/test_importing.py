@@ -15,7 +15,7 @@ from cosim.extensions.edgecloudsim.offloading.quirks import compatible
 from tests.unit.sources.importing.inputs import PROPERTIES, applications, edge_devices, written
 
 
-def told(notices):
+def reported(notices):
     return {(notice.level, notice.key) for notice in notices}
 
 
@@ -110,7 +110,7 @@ def test_ignored_misspelt_and_inverted_keys_are_told_with_their_lines(tmp_path):
     text = with_line(PROPERTIES, "max_number_of_mobile_devices", "5")
     text += "net_stability=90\nman_bandwith=1000\nnorthern_bound=4\nwarm_up_period=1\n"
     study, notices = study_of(*written(tmp_path, properties=text))
-    assert told(notices) == {
+    assert reported(notices) == {
         ("inverted", "min_number_of_mobile_devices"), ("ignored", "net_stability"), ("misspelt", "man_bandwith"),
         ("ignored", "northern_bound"), ("ignored", "warm_up_period"),
     }  # fmt: skip
@@ -136,7 +136,7 @@ def test_keys_of_the_extension_make_it_app6_with_energy(tmp_path):
     assert (study.energy.battery, study.energy.initial, study.energy.mortal) == (20.0, (10.0, 50.0), True)
     assert study.energy.nanojoule_per_bit == {"wan": 46.7}
     assert study.places[0].power == (100.0, 150.0)
-    inverted = {key for level, key in told(notices) if level == "inverted"}
+    inverted = {key for level, key in reported(notices) if level == "inverted"}
     assert inverted == {
         "min_mips_for_mobile_vm", "min_ram_for_mobile_vm", "min_storage_for_mobile_vm", "min_percentage"
     }  # fmt: skip

@@ -58,9 +58,9 @@ def test_its_logs_say_what_our_metrics_say(peer: Path, tmp_path: Path) -> None:
     for name in ("ALL_APPS", *(one.name for one in drawn.study.applications)):
         (file,) = tmp_path.glob(f"*DEVICES_{name}_GENERIC.log")
         end = "" if name == "ALL_APPS" else f"[{name}]"
-        told = edgecloudsim_peer.figures(file.read_text())
-        known = {metric: value for metric, value in told.items() if metric + end in ours}
-        assert len(known) >= len(told) - (3 if end else 0)  # loads of machines are of no application
+        reported = edgecloudsim_peer.figures(file.read_text())
+        known = {metric: value for metric, value in reported.items() if metric + end in ours}
+        assert len(known) >= len(reported) - (3 if end else 0)  # loads of machines are of no application
         assert known == pytest.approx({metric: ours[metric + end] for metric in known}, nan_ok=True)
 
 
@@ -74,6 +74,7 @@ def test_a_number_gives_the_same_configuration_and_another_gives_another(peer: P
     assert texts[0].count("simulation_time=") == PROPERTIES.count("simulation_time=") == 1
 
 
+@pytest.mark.slow
 def test_the_same_model_behind_it_is_not_different(
     peer: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ScenarioError
-from cosim.sources.importing.properties import parse_properties, read_properties
+from cosim.extensions.edgecloudsim.importing.properties import parse_properties, read_properties
 
 
 def values(text):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ScenarioError
-from cosim.sources.importing.xml import DEEPEST, Element, parse_xml
+from cosim.extensions.edgecloudsim.importing.xml import DEEPEST, Element, parse_xml
 
 
 def test_elements_have_lines_attributes_and_text():

@@ -57,6 +57,7 @@ ADAPTER = AdapterKind(
     compiled="cosim.extensions.gpu_cluster.cluster.warm:compiled",
     check="cosim.extensions.gpu_cluster.adapter.check:problems",
     acts_on=frozenset({"fail"}),
+    outside="",
     can_fail=lambda config, node: selects(config.nodes)(node.id, node),
     example="""\
 cluster:

@@ -48,7 +48,7 @@ class ClusterAdapter:
         self._cuts = cuts([one for k, one in enumerate(tariffs) if k in tariff])
         self._review = config.switch if config.switch is not None else math.inf
         self._seen, self._out, self._held = 0.0, np.zeros(len(slots), np.int64), set[tuple[int, int, int, int]]()
-        self._told = np.zeros(len(self._simulation.jobs), bool)
+        self._reported = np.zeros(len(self._simulation.jobs), bool)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """Advance to `time`; scenario events take leaves down and up at their own time."""
@@ -178,8 +178,8 @@ class ClusterAdapter:
     def _job(self, time: float) -> Frame:
         simulation = self._simulation
         job = simulation.state.job
-        ended = np.flatnonzero((job["state"] == l.DONE) & ~self._told)
-        self._told[ended] = True
+        ended = np.flatnonzero((job["state"] == l.DONE) & ~self._reported)
+        self._reported[ended] = True
         ended = ended[np.argsort(job["end"][ended], kind="stable")]
         rows = job[ended]
         slot = self._slot[self._node[self._books.first_leaf(ended)]]

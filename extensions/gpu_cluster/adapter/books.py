@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from cosim.contract.adapter import Summary
 from cosim.contract.entities import Node
+from cosim.contract.unfinished import reported
 from cosim.engine.continuum.billing import Rates
 from cosim.extensions.gpu_cluster.cluster.engine import layout as l
 from cosim.extensions.gpu_cluster.cluster.engine.layout import STATES
-from cosim.extensions.gpu_cluster.cluster.simulate import Simulation
+from cosim.extensions.gpu_cluster.cluster.simulate import ClusterSimulation
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -23,7 +24,12 @@ class Books:
     """What the leaves of each node used. Spines and optical switches are the network's: `links`."""
 
     def __init__(
-        self, simulation: Simulation, node: Ints, nodes: Sequence[Node], tariffs: Sequence[Rates], tariff: Sequence[int]
+        self,
+        simulation: ClusterSimulation,
+        node: Ints,
+        nodes: Sequence[Node],
+        tariffs: Sequence[Rates],
+        tariff: Sequence[int],
     ) -> None:
         self._simulation, self._node, self._nodes = simulation, node, nodes
         self._tariffs, self._tariff = tariffs, tariff
@@ -112,11 +118,12 @@ class Books:
         counts = {name: int((job["state"] == i).sum()) for i, name in enumerate(STATES)}
         whole = (job["state"] == l.DONE) & (job["milli"] == l.WHOLE) & (job["n"] <= simulation.fabric.domain)
         began = job["start"] >= 0.0
+        under_way = np.isin(job["state"], (STATES.index("waiting"), STATES.index("running")))
         return {
             "tasks": {
                 "created": len(job) - counts["future"], "completed": counts["done"], "late": 0,
                 "failed": {"capacity": counts["refused"]} if counts["refused"] else {},
-                "in_flight": counts["waiting"] + counts["running"],
+                "in_flight": int(under_way.sum()), "ages": reported(simulation.now - job["arrival"][under_way]),
             },
             "energy": {
                 "total": float(self._energy.sum()) + links,

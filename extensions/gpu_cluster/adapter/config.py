@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from cosim.contract.adapter import AdapterConfig, InputFile
 from cosim.contract.block import Block, OnlyWith
+from cosim.contract.trust import NoCode, Trusted, Words
 from cosim.contract.units import BitRate, Bytes, Duration, Fraction, Period, Power
 from cosim.extensions.gpu_cluster.cluster.resources import Count, Inventory, PowerBlock
 
@@ -111,7 +112,7 @@ class ClusterConfig(AdapterConfig):
     resources: Inventory | None = Field(None, description="the cluster, as in a resource file")
     file: Annotated[str, InputFile()] | None = Field(None, description="resource file, .json or .yaml")
     regular: RegularBlock | None = Field(None, description="a cluster of equal leaves")
-    nodes: list[str] | str = Field("*", description="nodes that are leaves with their servers, in order")
+    nodes: list[Words] | Words = Field("*", description="nodes that are leaves with their servers, in order")
     jobs: JobsBlock = Field(description="the training jobs, and where they come from")
     network: Literal["packet", "circuits", "routed"] = Field(
         "circuits",
@@ -126,16 +127,16 @@ class ClusterConfig(AdapterConfig):
     valiant: Annotated[bool, OnlyWith("network", "routed")] = Field(
         False, description="routed: flows go over a leaf in between"
     )
-    placement: Annotated[str, Field(pattern=PLACES)] = Field(
+    placement: Annotated[str, Field(pattern=PLACES), NoCode()] = Field(
         "exhaustive",
         description="where the ranks of a job go: first-fit, best-fit, pack, uplinks, balanced, pcie, power, "
         "exhaustive, or a function of your own, module:name",
     )
-    wiring: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = Field(
+    wiring: Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"), Trusted("runs code")] | None = Field(
         None,
         description="circuits: a function of your own, module:name, that joins uplinks for a job; default: built in",
     )
-    order: Annotated[str, Field(pattern=FUNCTION)] = Field(
+    order: Annotated[str, Field(pattern=FUNCTION), NoCode()] = Field(
         "arrival",
         description="which job comes next: arrival, shortest, largest, random; of each window best, beam, ranked, "
         "or a function of your own, module:name",

@@ -1,13 +1,14 @@
-"""Charts of a GPU cluster: use, line, circuits and power over time, and the fabric with its circuits."""
+"""The report's section on a GPU cluster: use, line, circuits and power over time, and the fabric with its circuits."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from cosim.report.charts import Series, lines
+from cosim.report.charts import ChartSeries, lines
 from cosim.report.folder import Folder
-from cosim.report.groups import Group
+from cosim.report.groups import ReportGroup
+from cosim.report.own import Section
 from cosim.report.svg import Canvas, Chart
 from cosim.report.tables import ReportTable, amount, word
 from cosim.report.text import duration
@@ -28,7 +29,7 @@ _FIGURES = (
 )
 
 
-def _means(run: Folder, column: str) -> Series:
+def _means(run: Folder, column: str) -> ChartSeries:
     """The mean of a column that holds from event to event, in equal bins."""
     rows = run.rows(f'SELECT "at", "{column}" FROM cluster ORDER BY "at"')
     width = run.end / POINTS
@@ -37,11 +38,11 @@ def _means(run: Folder, column: str) -> Series:
         first, last = int(start / width), min(POINTS - 1, int(end / width))
         for k in range(first, last + 1):
             sums[k] += float(value) * max(0.0, min(end, (k + 1) * width) - max(start, k * width))
-    return Series(column, [(k + 0.5) * width for k in range(POINTS)], [total / width for total in sums])
+    return ChartSeries(column, [(k + 0.5) * width for k in range(POINTS)], [total / width for total in sums])
 
 
-def _renamed(series: Series, name: str, factor: float = 1.0) -> Series:
-    return Series(name, series.x, [value * factor for value in series.y])
+def _renamed(series: ChartSeries, name: str) -> ChartSeries:
+    return ChartSeries(name, series.x, series.y)
 
 
 def cluster_charts(run: Folder) -> list[Chart]:
@@ -118,13 +119,16 @@ def cluster_table(run: Folder) -> ReportTable | None:
     return None
 
 
-def compared(groups: Sequence[Group]) -> list[Chart]:
+def compared(groups: Sequence[ReportGroup]) -> list[Chart]:
     """GPUs in use over time by configuration: the first run of each."""
     found = [
-        _renamed(_means(one.runs[0], "busy"), one.name) for one in groups if one.runs and one.runs[0].has("cluster")
+        _renamed(_means(one.runs[0], "busy"), one.key) for one in groups if one.runs and one.runs[0].has("cluster")
     ]
     if not found:
         return []
     return [
         lines("GPUs in use by configuration", found, y="GPUs", y_unit="1", note="Of each configuration the first run.")
     ]
+
+
+SECTION = Section("GPU cluster", frozenset({"cluster", "job", "circuit"}), cluster_charts, cluster_table, compared)

@@ -17,7 +17,7 @@ from cosim.extensions.gpu_cluster.cluster.fabric import Fabric, fabric
 from cosim.extensions.gpu_cluster.cluster.jobs import Jobs, described
 from cosim.extensions.gpu_cluster.cluster.rank import ranked
 from cosim.extensions.gpu_cluster.cluster.resources import read_resources
-from cosim.extensions.gpu_cluster.cluster.simulate import ORDERS, Fault, Settings, Simulation
+from cosim.extensions.gpu_cluster.cluster.simulate import ORDERS, ClusterSettings, ClusterSimulation, Fault
 from cosim.extensions.gpu_cluster.cluster.table import read_jobs
 from cosim.extensions.gpu_cluster.cluster.traffic import Training
 
@@ -75,17 +75,17 @@ def _faults(config: ClusterConfig, made: Fabric, context: Context) -> tuple[Faul
     return tuple(found)
 
 
-def simulation_of(config: ClusterConfig, made: Fabric, context: Context) -> Simulation:
+def simulation_of(config: ClusterConfig, made: Fabric, context: Context) -> ClusterSimulation:
     """The cluster with its jobs at time 0."""
     jobs = jobs_of(config.jobs, made, context, config.checkpoint)
     placement = "best-fit" if ":" in config.placement else config.placement
-    settings = Settings(
+    settings = ClusterSettings(
         config.network, placement, config.order if config.order in ORDERS else "arrival", config.strict,
         config.backfill, config.beta, tuple(config.topologies), config.valiant, faults=_faults(config, made, context),
         seed=int(context.seed[0]),
     )  # fmt: skip
     try:
-        return Simulation(made, jobs, settings)
+        return ClusterSimulation(made, jobs, settings)
     except ValueError as error:
         raise ScenarioError(Problem(str(error), path=f"adapters.{context.name}")) from error
 
@@ -107,7 +107,7 @@ def placing_of(config: ClusterConfig, context: Context) -> tuple[order.Place | N
     return place, wire
 
 
-def _own(text: str, key: str, context: Context) -> Any:  # noqa: ANN401 - a function of somebody else's
+def _own(text: str, key: str, context: Context) -> Any:  # noqa: ANN401 - a function of another author
     try:
         return function(text)
     except ValueError as error:

@@ -35,7 +35,7 @@ from cosim.extensions.gpu_cluster.cluster.jobs import Jobs
 from cosim.extensions.gpu_cluster.cluster.names import PATTERNS
 from cosim.extensions.gpu_cluster.cluster.order import all_orders, better
 from cosim.extensions.gpu_cluster.cluster.resources import Resources, document, from_json, located, parsed, said
-from cosim.extensions.gpu_cluster.cluster.simulate import Settings, Simulation
+from cosim.extensions.gpu_cluster.cluster.simulate import ClusterSettings, ClusterSimulation
 
 Name = Literal["local", "ring", "tree", "all-to-all", "pipeline", "experts"]
 MOST = 5  # waiting jobs whose orders are tried
@@ -107,7 +107,7 @@ def read_state(source: Path | str | Mapping[str, Any]) -> StateBlock:
         raise ScenarioError(located(said(error), file, text)) from None
 
 
-def simulation_of(state: StateBlock, placement: str = "exhaustive") -> Simulation:
+def simulation_of(state: StateBlock, placement: str = "exhaustive") -> ClusterSimulation:
     """The cluster as it runs, with the waiting jobs in line. Raises `ScenarioError` for what cannot be."""
     made = fabric(state.resources)
     running, waiting = state.running, state.waiting
@@ -125,7 +125,7 @@ def simulation_of(state: StateBlock, placement: str = "exhaustive") -> Simulatio
         group=np.array([8] * len(running) + [one.experts for one in waiting], np.int64),
     )  # fmt: skip
     network = "circuits" if len(made.delay) and not (made.port_ocs < 0).any() else "packet"
-    simulation = Simulation(made, jobs, Settings(network, placement, rows=2))
+    simulation = ClusterSimulation(made, jobs, ClusterSettings(network, placement, rows=2))
     simulation.state.grid["now"] = state.time
     simulation.state.leaf["since"] = state.time
     _take_down(simulation, made, state.down)
@@ -136,7 +136,7 @@ def simulation_of(state: StateBlock, placement: str = "exhaustive") -> Simulatio
     return simulation
 
 
-def _take_down(simulation: Simulation, made: Fabric, down: list[str]) -> None:
+def _take_down(simulation: ClusterSimulation, made: Fabric, down: list[str]) -> None:
     for i, name in enumerate(down):
         if name in made.names:
             simulation.happen("leaf", made.names.index(name))
@@ -146,7 +146,7 @@ def _take_down(simulation: Simulation, made: Fabric, down: list[str]) -> None:
             raise ScenarioError(Problem(f"there is no leaf and no uplink '{name}'", f"down.{i}"))
 
 
-def _adopt(simulation: Simulation, made: Fabric, number: int, one: RunningBlock) -> None:
+def _adopt(simulation: ClusterSimulation, made: Fabric, number: int, one: RunningBlock) -> None:
     """Put a running job on its leaves and its circuits."""
     path = f"running.{number}"
     ports = {name: i for i, name in enumerate(made.port_names)}
@@ -193,7 +193,7 @@ def configurations(
 
 
 def _configuration(
-    simulation: Simulation, state: StateBlock, order: list[int], end: float, last: float
+    simulation: ClusterSimulation, state: StateBlock, order: list[int], end: float, last: float
 ) -> Configuration:
     branch = simulation.copy()
     names, ports = branch.fabric.names, branch.fabric.port_names

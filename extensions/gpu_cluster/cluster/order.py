@@ -14,13 +14,13 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.extensions.gpu_cluster.cluster.simulate import Floats, Simulation
+from cosim.extensions.gpu_cluster.cluster.simulate import ClusterSimulation, Floats
 
 Ints = NDArray[np.int64]
-Order = Callable[[Sequence[int], Simulation], Sequence[int]]
+Order = Callable[[Sequence[int], ClusterSimulation], Sequence[int]]
 Ranks = Sequence[tuple[int, int]]  # leaves, and how many ranks each has
-Place = Callable[[int, Simulation], Ranks | None]
-Wire = Callable[[int, Ranks, Simulation], Sequence[tuple[int, int]] | None]
+Place = Callable[[int, ClusterSimulation], Ranks | None]
+Wire = Callable[[int, Ranks, ClusterSimulation], Sequence[tuple[int, int]] | None]
 WINDOW = 5
 
 
@@ -31,11 +31,11 @@ def all_orders(count: int) -> Ints:
 
 
 def better(found: Floats) -> Ints:
-    """Rows of `Simulation.try_orders`, best first: the least end, then the least last start, then the least sum."""
+    """Rows of `try_orders`, best first: the least end, then the least last start, then the least sum."""
     return np.lexsort((np.arange(len(found)), found[:, 2], found[:, 1], found[:, 0]))
 
 
-def best(jobs: Sequence[int], simulation: Simulation) -> Sequence[int]:
+def best(jobs: Sequence[int], simulation: ClusterSimulation) -> Sequence[int]:
     """The best of all orders, each simulated."""
     orders = np.asarray(jobs, np.int64)[all_orders(len(jobs))]
     return [int(job) for job in orders[better(simulation.try_orders(orders))[0]]]
@@ -44,7 +44,7 @@ def best(jobs: Sequence[int], simulation: Simulation) -> Sequence[int]:
 def beam(width: int = 8) -> Order:
     """Orders built job by job, of which the best `width` beginnings are kept."""
 
-    def order(jobs: Sequence[int], simulation: Simulation) -> Sequence[int]:
+    def order(jobs: Sequence[int], simulation: ClusterSimulation) -> Sequence[int]:
         kept: list[tuple[int, ...]] = [()]
         for _ in jobs:
             longer = [(*begun, job) for begun in kept for job in jobs if job not in begun]
@@ -55,17 +55,17 @@ def beam(width: int = 8) -> Order:
     return order
 
 
-def arrival(jobs: Sequence[int], _: Simulation) -> Sequence[int]:
+def arrival(jobs: Sequence[int], _: ClusterSimulation) -> Sequence[int]:
     """As they came."""
     return sorted(jobs)
 
 
-def shortest(jobs: Sequence[int], simulation: Simulation) -> Sequence[int]:
+def shortest(jobs: Sequence[int], simulation: ClusterSimulation) -> Sequence[int]:
     """The shortest first."""
     return sorted(jobs, key=lambda job: (float(simulation.jobs.duration[job]), job))
 
 
-def largest(jobs: Sequence[int], simulation: Simulation) -> Sequence[int]:
+def largest(jobs: Sequence[int], simulation: ClusterSimulation) -> Sequence[int]:
     """That of the most GPUs first."""
     return sorted(jobs, key=lambda job: (-int(simulation.jobs.gpus[job]), job))
 
@@ -74,13 +74,13 @@ def random(seed: int) -> Order:
     """By chance."""
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 7])))
 
-    def order(jobs: Sequence[int], _: Simulation) -> Sequence[int]:
+    def order(jobs: Sequence[int], _: ClusterSimulation) -> Sequence[int]:
         return [int(job) for job in rng.permutation(sorted(jobs))]
 
     return order
 
 
-def in_windows(simulation: Simulation, order: Order, size: int = WINDOW, *, until: float = np.inf) -> None:
+def in_windows(simulation: ClusterSimulation, order: Order, size: int = WINDOW, *, until: float = np.inf) -> None:
     """Run on, asking `order` once for each window."""
     simulation.asking()
     while not simulation.advance(until):
@@ -90,7 +90,7 @@ def in_windows(simulation: Simulation, order: Order, size: int = WINDOW, *, unti
 
 
 def placed(
-    simulation: Simulation, order: Order, place: Place | None, wire: Wire | None = None, size: int = WINDOW, *,
+    simulation: ClusterSimulation, order: Order, place: Place | None, wire: Wire | None = None, size: int = WINDOW, *,
     until: float = np.inf,
 ) -> None:  # fmt: skip
     """Run on, asking `order` for each window, and `place` and `wire` before each start.
@@ -115,13 +115,13 @@ def placed(
             plan.pop(0)
 
 
-def _fitting(job: int, simulation: Simulation) -> Ranks | None:
+def _fitting(job: int, simulation: ClusterSimulation) -> Ranks | None:
     found = simulation.fitting(job)
     return None if found is None else list(zip(found[0].tolist(), found[1].tolist(), strict=True))
 
 
 def with_queries(
-    simulation: Simulation, order: Order, size: int = WINDOW, *, until: float = np.inf, anew: bool = False
+    simulation: ClusterSimulation, order: Order, size: int = WINDOW, *, until: float = np.inf, anew: bool = False
 ) -> None:
     """Run on, asking before each start which job in line is next; a plan is kept until its jobs have started.
 

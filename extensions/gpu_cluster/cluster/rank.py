@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cosim.extensions.gpu_cluster.cluster import surrogate
 from cosim.extensions.gpu_cluster.cluster.order import all_orders, better
-from cosim.extensions.gpu_cluster.cluster.simulate import Simulation
+from cosim.extensions.gpu_cluster.cluster.simulate import ClusterSimulation
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -39,7 +39,7 @@ class Ranker:
         """(orders,) least is best."""
         return np.asarray(np.tanh(features @ self.hidden.T + self.bias) @ self.out + features @ self.direct)
 
-    def order(self, jobs: Sequence[int], simulation: Simulation, check: int = CHECKED) -> Sequence[int]:
+    def order(self, jobs: Sequence[int], simulation: ClusterSimulation, check: int = CHECKED) -> Sequence[int]:
         """The best of a few orders, each simulated: that of arrival, and those of the least scores.
 
         The score alone decides when `check` is 0. When all that runs could end earlier than it does
@@ -67,7 +67,7 @@ class Ranker:
         return [int(job) for job in kept[better(found)[0]]]
 
 
-def features(jobs: Sequence[int], simulation: Simulation) -> Floats:
+def features(jobs: Sequence[int], simulation: ClusterSimulation) -> Floats:
     """(orders, FEATURES) of all orders of waiting jobs, without dimension."""
     return simulation.features(jobs, all_orders(len(jobs)))
 
@@ -84,6 +84,6 @@ def _shipped() -> Ranker:
     return shipped()
 
 
-def ranked(jobs: Sequence[int], simulation: Simulation) -> Sequence[int]:
+def ranked(jobs: Sequence[int], simulation: ClusterSimulation) -> Sequence[int]:
     """The best order according to the shipped ranker."""
     return _shipped().order(jobs, simulation)

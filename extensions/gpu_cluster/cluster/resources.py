@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from cosim.contract.block import Block
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.trust import Words
 from cosim.contract.units import BitRate, Bytes, Duration, Power
 
 Count = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
@@ -60,7 +61,7 @@ class NicBlock(Block):
 class LeafBlock(Block):
     """A packet switch with GPUs below."""
 
-    id: str = Field(min_length=1)
+    id: Words = Field(min_length=1)
     down_ports: Count = Field(description="for GPUs, one NIC each")
     up_ports: Annotated[int, Field(ge=0, le=4096, strict=True)] = Field(description="uplinks")
     power: Power = Field(1300.0, description="of the switch with its optics")
@@ -69,7 +70,7 @@ class LeafBlock(Block):
 class SpineBlock(Block):
     """A packet switch above the leaves."""
 
-    id: str = Field(min_length=1)
+    id: Words = Field(min_length=1)
     ports: Count = Field(description="all of them")
     power: Power = Field(1300.0, description="of the switch with its optics")
 
@@ -77,7 +78,7 @@ class SpineBlock(Block):
 class OcsBlock(Block):
     """An optical circuit switch: any two of its ports can be joined."""
 
-    id: str = Field(min_length=1)
+    id: Words = Field(min_length=1)
     radix: Count = Field(description="ports")
     delay: Duration = Field(0.025, description="for which a circuit is down while it is set up; MEMS: 10 to 100 ms")
     power: Power = Field(110.0, description="of the switch")
@@ -91,7 +92,7 @@ class Inventory(Block):
     leaves: list[LeafBlock] = Field(min_length=1)
     spines: list[SpineBlock] | None = None
     ocs: list[OcsBlock] = []
-    cables: list[Annotated[list[str], Field(min_length=2, max_length=2)]] = Field(
+    cables: list[Annotated[list[Words], Field(min_length=2, max_length=2)]] = Field(
         [], description="pairs of ports: leaf-0:up3 is an uplink of a leaf, ocs-1:p17 a port of another switch"
     )
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.compiled.compiling import address_of
 from cosim.contract.records import Records
 from cosim.engine.continuum.heap import ENTRY
-from cosim.engine.continuum.memory import world
 from cosim.extensions.gpu_cluster.cluster import surrogate
 from cosim.extensions.gpu_cluster.cluster.engine import kernel
 from cosim.extensions.gpu_cluster.cluster.engine import layout as l
@@ -36,7 +36,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ClusterSettings:
     """How a cluster is run.
 
     `strict`: a job starts only when the network gives it all that it asks for, and then takes its
@@ -57,7 +57,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class ClusterLedger:
     """GPU s up to `time`. held = useful + slowed + stalled + lost, and held + idle + down = capacity."""
 
     time: float
@@ -83,7 +83,7 @@ class Ledger:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ClusterOutcome:
     """The figures of a run that has come to its end."""
 
     makespan: float  # s, end of the last job
@@ -98,18 +98,18 @@ class Outcome:
     done: int
     refused: int
     unfinished: int
-    ledger: Ledger = field(repr=False)
+    ledger: ClusterLedger = field(repr=False)
 
 
-class Simulation:
+class ClusterSimulation:
     """A cluster at a time. `advance` moves it on, `copy` branches it."""
 
-    def __init__(self, fabric: Fabric, jobs: Jobs, settings: Settings | None = None) -> None:
+    def __init__(self, fabric: Fabric, jobs: Jobs, settings: ClusterSettings | None = None) -> None:
         self.fabric, self.jobs = fabric, jobs
-        self.settings = settings or Settings()
+        self.settings = settings or ClusterSettings()
         self._adopt(_state(fabric, jobs, self.settings))
 
-    def _adopt(self, made: l.State) -> None:
+    def _adopt(self, made: l.ClusterState) -> None:
         """Lay the present out in one piece of memory, and store all addresses in the grid."""
         size = sum(-(-getattr(made, name).nbytes // 64) * 64 for name in l.PRESENT)
         self.memory, placed, at = np.zeros(size, np.uint8), {}, 0
@@ -122,18 +122,17 @@ class Simulation:
             at += -(-array.nbytes // 64) * 64
         self.state = made._replace(**placed)
         grid = self.state.grid
-        for name in l.State._fields:
+        for name in l.ClusterState._fields:
             if name != "grid":
-                grid[name] = getattr(self.state, name).ctypes.data
-        self._call = world(grid)
+                grid[name] = address_of(getattr(self.state, name))
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - a float or an int, by the field
         """A figure of the kernel's grid record."""
         return self.state.grid[name][0].item()
 
-    def copy(self) -> Simulation:
+    def copy(self) -> ClusterSimulation:
         """The same present, to be continued apart. Routes are shared."""
-        other = object.__new__(Simulation)
+        other = object.__new__(ClusterSimulation)
         other.fabric, other.jobs, other.settings = self.fabric, self.jobs, self.settings
         other._adopt(self.state._replace(row=self.state.row.copy(), scratch=self.state.scratch.copy()))
         return other
@@ -149,18 +148,18 @@ class Simulation:
 
     def advance(self, until: float = math.inf, *, log: bool = True) -> bool:
         """Let all happen up to `until` s; False: it waits for `decide`."""
-        return int(kernel.advance(self._call, float(until), log)) != kernel.ASK
+        return int(kernel.advance(self.state.grid, float(until), log)) != kernel.ASK
 
     def decide(self, job: int) -> None:
         """Make waiting `job` the next in line. For simulations with `ask`."""
         state = int(self.state.job["state"][job])
         if state != l.WAITING:
             raise ValueError(f"job {job} is {l.STATES[state]}, not waiting")
-        kernel.decide(self._call, int(job))
+        kernel.decide(self.state.grid, int(job))
 
     def drop(self, job: int) -> None:
         """Refuse a waiting job."""
-        kernel.drop(self._call, int(job))
+        kernel.drop(self.state.grid, int(job))
 
     def asking(self, on: bool = True) -> None:
         """Whether it stops before each job that is first in line, until `decide` was called for it."""
@@ -173,7 +172,7 @@ class Simulation:
         job, heap = self.state.job, self.state.heap
         rows = job.view(np.uint8).reshape(len(job), job.itemsize)
         kernel.try_orders(
-            self._call, self.memory[: self._core], rows, heap.view(np.uint8), np.unique(orders), orders, found
+            self.state.grid, self.memory[: self._core], rows, heap.view(np.uint8), np.unique(orders), orders, found
         )
         return found
 
@@ -188,7 +187,7 @@ class Simulation:
     def features(self, jobs: Sequence[int], orders: NDArray[np.int64]) -> Floats:
         """(orders, FEATURES) of orders, as places in `jobs`, of waiting jobs: what
         `cosim.extensions.gpu_cluster.cluster.surrogate` sees."""
-        return surrogate.all_features(self._call, np.asarray(jobs, np.int64), orders)
+        return surrogate.all_features(self.state.grid, np.asarray(jobs, np.int64), orders)
 
     def line(self, most: int | None = None) -> list[int]:
         """The waiting jobs, first in line first."""
@@ -201,12 +200,12 @@ class Simulation:
 
     def happen(self, kind: str, target: int, *, repair: bool = False) -> None:
         """A fault now, or its repair."""
-        kernel.happen(self._call, l.FAULTS.index(kind) + (3 if repair else 0), int(target))
+        kernel.happen(self.state.grid, l.FAULTS.index(kind) + (3 if repair else 0), int(target))
 
     def switch(self, topology: int) -> int:
         """Form that one of the topologies; how many running jobs had to wait."""
         delay = float(self.fabric.delay.max()) if len(self.fabric.delay) else 0.0
-        return int(kernel.switch(self._call, int(topology), delay))
+        return int(kernel.switch(self.state.grid, int(topology), delay))
 
     def limit(self, gpus: float) -> None:
         """Let no job start that would make more than so many GPUs busy."""
@@ -235,7 +234,7 @@ class Simulation:
             for row, end in ((l.UNIT_A, 0), (l.UNIT_B, 1)):
                 self.state.scratch[row, : len(circuits)] = [pair[end] for pair in circuits]
         self._allocate(ranks)
-        return bool(kernel.start_at(self._call, int(job), len(ranks), -1 if circuits is None else len(circuits)))
+        return bool(kernel.start_at(self.state.grid, int(job), len(ranks), -1 if circuits is None else len(circuits)))
 
     def waits(self, job: int) -> None:
         """Hold `job`, the first in line, until something has changed."""
@@ -288,12 +287,12 @@ class Simulation:
             s.room[port["leaf"][[a, b]], port["ocs"][a]] -= 1
             s.grid["held_ports"] += 2
         self._allocate(ranks)
-        kernel.adopt(self._call, int(job), len(ranks), len(circuits))
+        kernel.adopt(self.state.grid, int(job), len(ranks), len(circuits))
         return ""
 
     def fitting(self, job: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
         """Leaves, ranks on each, and circuits (leaf, leaf, OCS) that `job` would get now; None: it does not fit."""
-        m = int(kernel.fitting(self._call, int(job)))
+        m = int(kernel.fitting(self.state.grid, int(job)))
         if m == 0:
             return None
         scratch, units = self.state.scratch, int(self["wired"])
@@ -304,11 +303,11 @@ class Simulation:
             circuits = np.stack([*ends, scratch[l.ON, :units]], axis=1)
         return at, scratch[l.COUNT, :m].copy(), circuits
 
-    def ledger(self) -> Ledger:
+    def ledger(self) -> ClusterLedger:
         """GPU seconds up to now."""
-        kernel.settle_all(self._call)
+        kernel.settle_all(self.state.grid)
         g, milli = self.state.grid[0], float(l.WHOLE)
-        return Ledger(
+        return ClusterLedger(
             self.now, self.now * self.fabric.gpus, g["held"] / milli, g["idle"] / milli, g["out"] / milli,
             g["useful"] / milli, g["slowed"] / milli, g["stalled"] / milli, g["lost"] / milli,
         )  # fmt: skip
@@ -326,13 +325,13 @@ class Simulation:
         return np.stack([first, port["mate"][first], port["ocs"][first], port["holder"][first]], axis=1)
 
     def rows(self) -> Records:
-        """What was logged, in order: the last `Settings.rows` event times."""
+        """What was logged, in order: the last `ClusterSettings.rows` event times."""
         count, size = int(self["rows"]), len(self.state.row)
         if count <= size:
             return self.state.row[:count]
         return np.roll(self.state.row, -(count % size))
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ClusterOutcome:
         """The figures up to now."""
         job, jobs, g = self.state.job, self.jobs, self.state.grid[0]
         ledger = self.ledger()
@@ -347,7 +346,7 @@ class Simulation:
             total = float(rows["time"][last] - rows["time"][0])
             if total > 0.0:
                 loaded = float(rows["busy"][:last] @ span) / l.WHOLE / total / self.fabric.gpus
-        return Outcome(
+        return ClusterOutcome(
             makespan, ledger.useful / (self.fabric.gpus * makespan) if makespan else 0.0, loaded,
             float((job["start"] - jobs.arrival)[begun].mean()) if begun.any() else 0.0,
             float((job["end"] - jobs.arrival)[done].mean()) if done.any() else 0.0,
@@ -356,9 +355,9 @@ class Simulation:
         )  # fmt: skip
 
 
-def simulate(fabric: Fabric, jobs: Jobs, settings: Settings | None = None) -> Simulation:
+def simulate(fabric: Fabric, jobs: Jobs, settings: ClusterSettings | None = None) -> ClusterSimulation:
     """All jobs from beginning to end."""
-    made = Simulation(fabric, jobs, settings)
+    made = ClusterSimulation(fabric, jobs, settings)
     made.advance()
     return made
 
@@ -377,7 +376,7 @@ def keys(jobs: Jobs, order: str, seed: int = 0) -> Floats:
     return np.arange(count, dtype=np.float64)
 
 
-def _state(fabric: Fabric, jobs: Jobs, settings: Settings) -> l.State:
+def _state(fabric: Fabric, jobs: Jobs, settings: ClusterSettings) -> l.ClusterState:
     network, placement = NETWORKS.index(settings.network), l.PLACEMENTS.index(settings.placement)
     if settings.network == "circuits" and (len(fabric.delay) == 0 or (fabric.port_ocs < 0).any()):
         raise ValueError("circuits need every uplink on an optical circuit switch")
@@ -434,7 +433,7 @@ def _state(fabric: Fabric, jobs: Jobs, settings: Settings) -> l.State:
         grid[name] = value
     slots = len(carried) - 1
     slot = np.concatenate([[slots], np.arange(slots)[::-1]]).astype(np.int64)
-    return l.State(
+    return l.ClusterState(
         grid, job, leaf, server, gpu, port, offset, switch, faults, np.zeros(rows, l.ROW),
         route, cap, np.zeros(cap.shape[1], np.int64), carried, slot,
         room, np.full(max(1, count), np.inf), np.zeros(heap_room, ENTRY),
@@ -456,7 +455,7 @@ def _faults(faults: Sequence[Fault]) -> Records:
     return made
 
 
-def _routed(fabric: Fabric, settings: Settings, jobs: int) -> tuple[Any, Any, Any]:
+def _routed(fabric: Fabric, settings: ClusterSettings, jobs: int) -> tuple[Any, Any, Any]:
     if settings.network != "routed":
         return np.zeros((1, 1, 1), np.int32), np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int64)
     made = [routes(formed(fabric, name)[0], settings.valiant) for name in settings.topologies]

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 
+from cosim.contract.delimited import content, sheet
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.extensions.gpu_cluster.cluster.engine.layout import LOCAL, WHOLE
 from cosim.extensions.gpu_cluster.cluster.generate import patterns
@@ -37,7 +37,7 @@ def write_jobs(path: Path, jobs: Jobs, *, with_pattern: bool = True) -> None:
 def read_jobs(path: Path, mix: dict[str, float], seed: int = 0, most: int | None = None) -> Jobs:
     """The jobs of a file in the order of arrival, at most the first so many. Raises `ScenarioError`."""
     try:
-        table = parquet.read_table(path) if path.suffix == ".parquet" else arrow_csv.read_csv(path)
+        table = parquet.read_table(path) if path.suffix == ".parquet" else _csv(path)
     except (OSError, pa.ArrowException) as error:
         raise ScenarioError(Problem(f"holds no table: {str(error).splitlines()[0][:200]}", file=path)) from None
     twice = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
@@ -75,6 +75,12 @@ def read_jobs(path: Path, mix: dict[str, float], seed: int = 0, most: int | None
         numbers["arrival"][order], gpus, numbers["duration"][order], drawn, np.where(gpus == 1, milli, WHOLE),
         compute=1.0 - share, network=share,
     )  # fmt: skip
+
+
+def _csv(path: Path) -> pa.Table:
+    found = sheet(content(path), path)
+    columns = [pa.array([row[k].strip() for row in found.rows], pa.string()) for k in range(len(found.names))]
+    return pa.Table.from_arrays(columns, names=found.names)
 
 
 def _no_number(path: Path, name: str, values: list[Any]) -> Problem:

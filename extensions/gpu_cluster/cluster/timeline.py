@@ -16,7 +16,7 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from cosim.extensions.gpu_cluster.cluster.engine.layout import WHOLE
-from cosim.extensions.gpu_cluster.cluster.simulate import Simulation
+from cosim.extensions.gpu_cluster.cluster.simulate import ClusterSimulation
 
 Floats = NDArray[np.float64]
 UNITS: Final[Mapping[str, str]] = {
@@ -24,7 +24,7 @@ UNITS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 
 
-def events(simulation: Simulation) -> dict[str, Floats]:
+def events(simulation: ClusterSimulation) -> dict[str, Floats]:
     """Columns over the event times that were logged: `time` (s), and values that hold from then on."""
     rows, fabric = simulation.rows(), simulation.fabric
     busy = rows["busy"] / float(WHOLE)
@@ -48,7 +48,7 @@ def means(time: Floats, value: Floats, edges: Floats) -> Floats:
 
 
 def timeline(
-    simulation: Simulation, period: float, delay: float = 0.0, until: float | None = None
+    simulation: ClusterSimulation, period: float, delay: float = 0.0, until: float | None = None
 ) -> dict[str, Floats]:
     """`interpolated` rows of a simulation, up to `until` (s), by default up to now."""
     return interpolated(events(simulation), period, delay, simulation.now if until is None else until)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from cosim.extensions.gpu_cluster.cluster.engine import layout as l
-from cosim.extensions.gpu_cluster.cluster.simulate import Simulation
+from cosim.extensions.gpu_cluster.cluster.simulate import ClusterSimulation
 
 AHEAD = 40  # waiting jobs that are followed, first in line first
 
 
-def worth(simulation: Simulation, topology: int, ahead: int = AHEAD) -> float:
+def worth(simulation: ClusterSimulation, topology: int, ahead: int = AHEAD) -> float:
     """GPU s that the jobs there, and the first `ahead` of those in line, hold until all of them have ended."""
     branch = simulation.copy()
     followed = np.zeros(len(simulation.jobs), bool)
@@ -34,7 +34,7 @@ def worth(simulation: Simulation, topology: int, ahead: int = AHEAD) -> float:
     return float((weight * (job["end"] - simulation.now)).sum())
 
 
-def choose(simulation: Simulation, ahead: int = AHEAD) -> int:
+def choose(simulation: ClusterSimulation, ahead: int = AHEAD) -> int:
     """Form the best topology of `Settings.topologies` for the jobs that are there; its number."""
     present = int(simulation["topology"])
     if int(simulation["waiting"]) + int(simulation["running"]) == 0:
@@ -47,7 +47,7 @@ def choose(simulation: Simulation, ahead: int = AHEAD) -> int:
     return present
 
 
-def in_phases(simulation: Simulation, every: float, ahead: int = AHEAD) -> None:
+def in_phases(simulation: ClusterSimulation, every: float, ahead: int = AHEAD) -> None:
     """Run to the end, choosing the topology anew every so many s."""
     while not simulation.over:
         before = simulation.now

@@ -18,16 +18,16 @@ from cosim.extensions.gpu_cluster.cluster.generate import patterns, uniform
 from cosim.extensions.gpu_cluster.cluster.jobs import Jobs
 from cosim.extensions.gpu_cluster.cluster.order import WINDOW, all_orders, better
 from cosim.extensions.gpu_cluster.cluster.rank import FEATURES, Ranker, features
-from cosim.extensions.gpu_cluster.cluster.simulate import Settings, Simulation
+from cosim.extensions.gpu_cluster.cluster.simulate import ClusterSettings, ClusterSimulation
 
 Floats = NDArray[np.float64]
 UNITS, EPOCHS, RATE = 8, 60, 0.01
 FIRST_SEED = 50_000  # of training; tests and benchmarks use others
 
 
-def windows(fabric: Fabric, jobs: Jobs, settings: Settings, most: int) -> list[tuple[Floats, Floats]]:
+def windows(fabric: Fabric, jobs: Jobs, settings: ClusterSettings, most: int) -> list[tuple[Floats, Floats]]:
     """Features and figures of all orders of the windows of a run, which goes on with the best ones."""
-    simulation = Simulation(fabric, jobs, settings)
+    simulation = ClusterSimulation(fabric, jobs, settings)
     simulation.asking()
     found: list[tuple[Floats, Floats]] = []
     while len(found) < most and not simulation.advance(log=False):
@@ -78,7 +78,7 @@ def fit(data: list[tuple[Floats, Floats]], seed: int = 0, epochs: int = EPOCHS) 
     return Ranker(*w)
 
 
-def _tight(rng: np.random.Generator, seed: int) -> tuple[Fabric, Jobs, Settings]:
+def _tight(rng: np.random.Generator, seed: int) -> tuple[Fabric, Jobs, ClusterSettings]:
     """A few leaves with few uplinks, and jobs of powers of two whose durations have a long tail."""
     leaves, servers = int(rng.integers(2, 7)), int(rng.integers(1, 3))
     ocs = int(rng.choice([0, 2, 4]))
@@ -92,7 +92,7 @@ def _tight(rng: np.random.Generator, seed: int) -> tuple[Fabric, Jobs, Settings]
     duration = np.maximum(1.0, rng.lognormal(7.0, float(rng.uniform(0.5, 2.5)), count))
     pattern = np.where(gpus == 1, l.LOCAL, pattern)
     jobs = Jobs(np.zeros(count), gpus, duration, pattern, compute=1.0 - part, network=part)
-    return fabric, jobs, Settings("circuits" if ocs else "packet", "exhaustive", seed=seed)
+    return fabric, jobs, ClusterSettings("circuits" if ocs else "packet", "exhaustive", seed=seed)
 
 
 def examples(count: int, first: int = FIRST_SEED) -> list[tuple[Floats, Floats]]:
@@ -104,7 +104,11 @@ def examples(count: int, first: int = FIRST_SEED) -> list[tuple[Floats, Floats]]
         if seed % 3 == 0:
             up = int(rng.choice([24, 32]))
             mix = {"llm": float(rng.random()), "dlrm": float(rng.random())}
-            fabric, jobs, settings = plain(32, 4, up, 8), uniform(seed, 100, mix), Settings("circuits", "exhaustive")
+            fabric, jobs, settings = (
+                plain(32, 4, up, 8),
+                uniform(seed, 100, mix),
+                ClusterSettings("circuits", "exhaustive"),
+            )
         else:
             fabric, jobs, settings = _tight(rng, seed)
         made = windows(fabric, jobs, settings, 12)

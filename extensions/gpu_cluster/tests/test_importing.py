@@ -83,3 +83,33 @@ def test_bad_files_are_named_with_their_line(tmp_path, source, text, said):
     path.write_text(text)
     with pytest.raises(ScenarioError, match=said):
         read(source, path)
+
+
+@pytest.mark.parametrize("word", [None, "", "None", "null", "NaN"])
+def test_what_the_publishers_write_for_no_time_leaves_a_job_out_by_name(tmp_path, word):
+    """As in the notebook that comes with the trace, whose parse_date takes null, '' and 'None' for no time."""
+    detail = [{"ip": "m1", "gpus": ["gpu0"]}]
+
+    def job(start, end, submitted="2017-10-01 00:00:00"):
+        return {"submitted_time": submitted, "attempts": [{"start_time": start, "end_time": end, "detail": detail}]}
+
+    whole = job("2017-10-01 00:01:00", "2017-10-01 00:02:00")
+    path = tmp_path / "log.json"
+    path.write_text(
+        json.dumps([whole, job(word, word), job("2017-10-01 00:01:00", word), whole | {"submitted_time": word}])
+    )
+    found = read("philly", path)
+    assert found.duration.tolist() == [60.0]
+    assert found.left_out == (
+        "2 attempts have no start and later end: they count as no time",
+        "1 of 4 jobs have no time of submission: they are left out",
+        "2 of 4 jobs never ran from a start to a later end: they are left out",
+    )
+
+
+def test_a_zone_in_a_cell_counts(tmp_path):
+    path = tmp_path / "trace"
+    path.write_text("timestamp,duration,num_gpus\n2017-10-01 08:00:00+08:00,5,1\n2017-10-01 00:00:30,None,1\n")
+    found = read("philly", path)
+    assert found.start == 1506816000.0
+    assert len(found.left_out) == 1

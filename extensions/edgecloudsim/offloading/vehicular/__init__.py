@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.extensions.edgecloudsim.offloading.layout import OffloadingState
-from cosim.extensions.edgecloudsim.offloading.study import Study
+from cosim.extensions.edgecloudsim.offloading.study import OffloadingStudy
 from cosim.extensions.edgecloudsim.offloading.vehicular.kernel import act
 from cosim.extensions.edgecloudsim.offloading.vehicular.observed import NAMES, OPTIONS
 from cosim.extensions.edgecloudsim.offloading.vehicular.road import Road
 from cosim.extensions.edgecloudsim.offloading.vehicular.state import prepare
 
-__all__ = ["Choose", "Request", "act", "ask", "places", "positions", "prepare"]
+__all__ = ["Choose", "VehicularRequest", "act", "ask", "places", "positions", "prepare"]
 
 
-class Request(NamedTuple):
+class VehicularRequest(NamedTuple):
     """A task that waits for the caller's choice of its way. Sizes in kB, length in MI."""
 
     now: float  # s
@@ -37,14 +37,14 @@ class Request(NamedTuple):
 
 
 # Answers 0 for an edge machine, 1 for the cloud over the road side, 2 for the cloud over the cellular network.
-Choose = Callable[[Request], int]
+Choose = Callable[[VehicularRequest], int]
 
 
 def ask(state: OffloadingState, choose: Choose) -> int:
     """The caller's choice for the task at which the kernel has stopped."""
     meta = state.meta[0]
     task = state["tasks"][meta["asked"]]
-    request = Request(
+    request = VehicularRequest(
         float(meta["now"]), int(task["device"]), int(task["place"]), int(task["app"]),
         float(task["upload"]), float(task["download"]), float(task["length"]), state["features"].copy(),
     )  # fmt: skip
@@ -55,17 +55,17 @@ def ask(state: OffloadingState, choose: Choose) -> int:
     return int(answer)
 
 
-def places(state: OffloadingState, study: Study) -> NDArray[np.int64]:
+def places(state: OffloadingState, study: OffloadingStudy) -> NDArray[np.int64]:
     """(devices,) the access point that serves each vehicle now."""
     return _whereabouts(state, study)[0]
 
 
-def positions(state: OffloadingState, study: Study) -> NDArray[np.float64]:
+def positions(state: OffloadingState, study: OffloadingStudy) -> NDArray[np.float64]:
     """(devices, 2) m: along the road, as the places' x, and their y of zero."""
     along = _whereabouts(state, study)[1]
     return np.stack([along, np.zeros_like(along)], axis=1)
 
 
-def _whereabouts(state: OffloadingState, study: Study) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _whereabouts(state: OffloadingState, study: OffloadingStudy) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     devices = state["devices"]
     return Road(study.places).position(devices["place"], devices["next_move"], float(state.meta["now"][0]))

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from cosim.extensions.edgecloudsim.offloading.layout import COMPLETED
 from cosim.extensions.edgecloudsim.offloading.simulation import Simulation
 from cosim.extensions.edgecloudsim.offloading.transport import ring_road
-from cosim.extensions.edgecloudsim.offloading.vehicular import Request
+from cosim.extensions.edgecloudsim.offloading.vehicular import VehicularRequest
 from cosim.extensions.edgecloudsim.offloading.vehicular.learned import FILE, HIDDEN, INPUTS, SHAPE, SURE
 from cosim.extensions.edgecloudsim.offloading.vehicular.observed import FEATURES, NAMES, OPTIONS
 
@@ -67,7 +67,7 @@ class _Player:
         self.seen: list[Floats] = []
         self.chosen: list[int] = []
 
-    def __call__(self, request: Request) -> int:
+    def __call__(self, request: VehicularRequest) -> int:
         if request.now >= self.until:
             self.until = request.now + BLOCK
             self.shares = self.rng.dirichlet(np.full(OPTIONS, 0.7))

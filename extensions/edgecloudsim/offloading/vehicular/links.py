@@ -48,7 +48,6 @@ link = memory.rows_of(LINK)
 
 # Numbers of links: the access points' uplinks, their downlinks, and behind these the shared ones.
 MAN_UP, MAN_DOWN, WAN_UP, WAN_DOWN, GSM_UP, GSM_DOWN = codes(6)
-SHARED: Final = 6
 
 
 @jit

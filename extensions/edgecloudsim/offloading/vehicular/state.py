@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.records import Records
-from cosim.engine.continuum.memory import world
 from cosim.extensions.edgecloudsim.offloading import layout
 from cosim.extensions.edgecloudsim.offloading.build import lay_out, weighted
 from cosim.extensions.edgecloudsim.offloading.checks import check
 from cosim.extensions.edgecloudsim.offloading.layout import OffloadingState
-from cosim.extensions.edgecloudsim.offloading.study import Study
+from cosim.extensions.edgecloudsim.offloading.study import OffloadingStudy
 from cosim.extensions.edgecloudsim.offloading.vehicular import kernel, learned, links, observed
 from cosim.extensions.edgecloudsim.offloading.vehicular.choices import POLICIES
 from cosim.extensions.edgecloudsim.offloading.vehicular.road import Road
@@ -44,14 +43,14 @@ META = np.dtype(
 _SHARES: Final = {"wlan": 0.40, "man": 0.35, "wan": 0.15, "gsm": 0.10}
 
 
-def accept(study: Study, *, custom: bool) -> None:
+def accept(study: OffloadingStudy, *, custom: bool) -> None:
     """Raise `ScenarioError` for a study that the vehicular kernel cannot simulate; compiles nothing."""
     check(study, POLICIES, custom=custom)
     _check_road(study, custom=custom)
     _links(study)
 
 
-def prepare(study: Study, seed: int, *, trace: bool, custom: bool) -> OffloadingState:
+def prepare(study: OffloadingStudy, seed: int, *, trace: bool, custom: bool) -> OffloadingState:
     """The checked study as the vehicular kernel takes it, with everything due at time 0 done."""
     accept(study, custom=custom)
     common = lay_out(study, seed, trace=trace, custom=custom, devices=False)
@@ -79,11 +78,11 @@ def prepare(study: Study, seed: int, *, trace: bool, custom: bool) -> Offloading
     meta["mean_length"] = weighted(study, "length")
     meta["shortest_interval"] = min(app.interarrival for app in apps)
     state.link_up()
-    kernel.act(world(meta), 0.0, kernel.BEGIN)
+    kernel.act(meta, 0.0, kernel.BEGIN)
     return state
 
 
-def _check_road(study: Study, *, custom: bool) -> None:
+def _check_road(study: OffloadingStudy, *, custom: bool) -> None:
     found = []
     for place in study.places:
         if place.attractiveness not in (0, 1, 2):
@@ -112,7 +111,7 @@ def _check_road(study: Study, *, custom: bool) -> None:
         raise ScenarioError(found)
 
 
-def _links(study: Study) -> dict[str, NDArray[Any]]:
+def _links(study: OffloadingStudy) -> dict[str, NDArray[Any]]:
     """The links with the load that a share of all tasks would make of them, before any is measured."""
     given, count, apps = study.links, len(study.places), study.applications
     usage = np.array([app.usage / 100.0 for app in apps])

@@ -27,7 +27,7 @@ INF = float("inf")
 
 def edge(name, north):
     cost = Cost.si(cpu=3.0, transfer=1e-4)
-    return Node(name, "edge", "edge", (0.0, north, 0.0), 4, 1e9, power=Power((10.0, 30.0)), cost=cost)
+    return Node(name, "edge", "edge", (0.0, north, 0.0), cores=4, clock=1e9, power=Power((10.0, 30.0)), cost=cost)
 
 
 def scene(devices=20):
@@ -35,7 +35,13 @@ def scene(devices=20):
         edge("north", 9.0),
         edge("south", 0.0),
         Node(
-            "cloud", "cloud", "cloud", None, 16, 10e9, power=Power((100.0, 200.0)), cost=Cost.si(cpu=1.0, transfer=2e-4)
+            "cloud",
+            "cloud",
+            "cloud",
+            cores=16,
+            clock=10e9,
+            power=Power((100.0, 200.0)),
+            cost=Cost.si(cpu=1.0, transfer=2e-4),
         ),
     )
     fleet = Fleet("phones", "offloading", 0, devices, Node("phones", "device", "device"))
@@ -43,7 +49,7 @@ def scene(devices=20):
     def load(name, share, deadline):
         laws = Law("exponential", 1.5e6), Law("exponential", 25e3), Law("exponential", 2e9)
         source = (SlotRange(len(nodes), devices),)
-        return Workload(name, source, "poisson", 0.2, *laws, deadline, share, 45.0, 15.0, 0.0, INF)
+        return Workload(name, source, "poisson", 0.2, *laws, deadline=deadline, share=share, active=45.0, idle=15.0)
 
     return Scene.build(
         nodes, (fleet,), (), (load("other", 0.5, INF), load("video", 0.7, 3.0), load("health", 0.3, INF))
@@ -115,6 +121,21 @@ def test_quirks_are_switched_one_by_one():
     assert quirks(physics="compatible", quirks={"cost-never-set": False}) == compatible("app1") - {"cost-never-set"}
     with pytest.raises(ValueError, match="there is no quirk 'processing-tik'; did you mean 'processing-tick'"):
         config(quirks={"processing-tik": True})
+
+
+def test_ages_of_what_is_left_are_those_that_a_longer_run_shows(tmp_path):
+    frames, summary = run(tmp_path)
+    adapter = started(tmp_path)
+    for time in np.arange(0.0, 61.0, 10.0):
+        adapter.step(float(time), Inputs())
+    cut = adapter.finish()
+    created, ended, workload = (column(frames["task"], name) for name in ("created", "ended", "workload"))
+    for number, name in ((1, "video"), (2, "health")):
+        left = (workload == number) & (created <= 60.0) & (ended > 60.0)
+        entry = cut["workloads"][name]
+        assert len(entry["ages"]) == entry["in_flight"] == left.sum() > 0
+        np.testing.assert_allclose(entry["ages"], np.sort(60.0 - created[left]), rtol=1e-12)
+    assert summary["tasks"]["in_flight"] == sum(len(entry["ages"]) for entry in summary["workloads"].values())
 
 
 def test_the_ledgers_close_and_agree_with_the_task_frames(tmp_path):

@@ -4,7 +4,15 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from cosim.extensions.edgecloudsim.offloading import QUIRKS, Application, EdgePlace, Energy, Links, Study, Vm
+from cosim.extensions.edgecloudsim.offloading import (
+    QUIRKS,
+    Application,
+    EdgePlace,
+    Energy,
+    OffloadingStudy,
+    StudyLinks,
+    Vm,
+)
 from cosim.extensions.edgecloudsim.offloading.choosing import ARCHITECTURES, POLICIES
 
 APPLICATIONS = (
@@ -28,7 +36,7 @@ ENERGY = Energy(battery=0.1, initial=(20.0, 100.0), cloud_idle=10.0, nanojoule_p
 
 def study(model="app1", policy="", **changes):
     """A study of 12 devices for 120 s; corrected unless `quirks` are given."""
-    base = Study(
+    base = OffloadingStudy(
         model=model,
         architecture="two-tier-with-eo",
         policy=policy or POLICIES[model][0],
@@ -37,7 +45,7 @@ def study(model="app1", policy="", **changes):
         warm_up=30.0,
         applications=APPLICATIONS,
         places=PLACES,
-        links=Links(wlan=100e6, wan=30e6, lan_delay=0.004, wan_propagation=0.03),
+        links=StudyLinks(wlan=100e6, wan=30e6, lan_delay=0.004, wan_propagation=0.03),
         cloud=((Vm(4, 4000.0), Vm(4, 4000.0)),),
         device_vm=(Vm(1, 500.0, 100.0), Vm(2, 900.0, 300.0)),
         dwell=(60.0, 40.0, 15.0),
@@ -65,7 +73,7 @@ def studies(draw):
         quirks=frozenset(draw(st.sets(st.sampled_from(belonging)))),
         energy=draw(st.sampled_from([None, ENERGY])) if model == "app6" else None,
         places=PLACES[: draw(st.integers(1, 3))],
-        links=Links(
+        links=StudyLinks(
             wlan=draw(st.sampled_from([20e6, 100e6])),
             wan=draw(st.sampled_from([5e6, 30e6])),
             man=draw(st.sampled_from([0.0, 20e6])),

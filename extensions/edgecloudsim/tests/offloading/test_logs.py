@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from cosim.extensions.edgecloudsim.offloading.logs import java, prefix_of, write_logs
 from cosim.extensions.edgecloudsim.offloading.simulation import Simulation
-from cosim.extensions.edgecloudsim.offloading.study import Application, EdgePlace, Links, Study, Vm
+from cosim.extensions.edgecloudsim.offloading.study import Application, EdgePlace, OffloadingStudy, StudyLinks, Vm
 
 
 def study(**changes):
     host = ((Vm(2, 1000.0), Vm(2, 1000.0)),)
-    return Study(**({
+    return OffloadingStudy(**({
         "model": "app1", "architecture": "two-tier-with-eo", "policy": "next-fit", "devices": 30, "duration": 240.0,
-        "warm_up": 30.0, "dwell": (60.0, 50.0, 40.0), "links": Links(wlan=2e8, wan=15e6, wan_propagation=0.1),
+        "warm_up": 30.0, "dwell": (60.0, 50.0, 40.0), "links": StudyLinks(wlan=2e8, wan=15e6, wan_propagation=0.1),
         "applications": (
             Application("VIDEO", 60.0, 5.0, 45.0, 15.0, 1500.0, 25.0, 2000.0, 1, 20.0, 0.3, 2.0, 20.0, 2.0),
             Application("HEALTH", 40.0, 3.0, 45.0, 15.0, 100.0, 25.0, 900.0, 1, 20.0, 0.0, 0.0, 30.0, 2.0),

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.engine.continuum import queue as events
-from cosim.engine.continuum.memory import world
 from cosim.extensions.edgecloudsim.offloading.build import lay_out
 from cosim.extensions.edgecloudsim.tests.offloading.studies import study
 
@@ -50,13 +49,14 @@ operation = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(operation, max_size=60))
 def test_events_come_in_the_order_of_time_and_number(queue, operations):
     """`put` is relative to now. `hurry` moves one event many times, which leaves stale entries to clear out."""
     put, drop, take, hurry = queue
     state = lay_out(study("app1", devices=1), 1, trace=False, custom=False)
     room = state.meta["heap_room"][0], state.meta["chunks_free"][0]
-    w = world(state.meta)
+    w = state.meta
     now, due = 0.0, {}
     for operation in [*operations, *[("take",)] * 13]:
         if operation[0] == "put":

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cosim.extensions.edgecloudsim.offloading import QUIRKS, Links, Simulation, Vm, compatible, simulate
+from cosim.extensions.edgecloudsim.offloading import QUIRKS, Simulation, StudyLinks, Vm, compatible, simulate
 from cosim.extensions.edgecloudsim.offloading.choosing import POLICIES
 from cosim.extensions.edgecloudsim.tests.offloading.studies import APPLICATIONS, ENERGY, PLACES, study
 
-NARROW = Links(wlan=1e9, wan=1e6, wan_propagation=0.1)
-SLOW_MAN = Links(man=20e6, lan_delay=0.004)
+NARROW = StudyLinks(wlan=1e9, wan=1e6, wan_propagation=0.1)
+SLOW_MAN = StudyLinks(man=20e6, lan_delay=0.004)
 ELSEWHERE = tuple(replace(place, wlan=(n + 1) % 3) for n, place in enumerate(PLACES))
 SMALL = tuple(replace(a, length=20.0) for a in APPLICATIONS)
 LOCAL = {"energy": ENERGY, "policy": "hybrid", "devices": 30}
@@ -114,9 +114,15 @@ def test_an_overloaded_queue_passes_or_fails():
     """Ten thousand requests/s too many: 1 / (mu - lambda) is about 0, the propagation delay is what remains."""
     one = (replace(APPLICATIONS[0], usage=100.0, cloud_probability=100.0, upload=50.0, download=50.0),)
     case = study(
-        "app1", devices=200, applications=one, places=PLACES[:1], links=Links(wlan=1e9, wan=1e6, wan_propagation=0.1),
-        cloud=((Vm(64, 1e6),),), duration=60.0, quirks=frozenset({"cloud-draw-inclusive"}),
-    )  # fmt: skip
+        "app1",
+        devices=200,
+        applications=one,
+        places=PLACES[:1],
+        links=StudyLinks(wlan=1e9, wan=1e6, wan_propagation=0.1),
+        cloud=((Vm(64, 1e6),),),
+        duration=60.0,
+        quirks=frozenset({"cloud-draw-inclusive"}),
+    )
     assert simulate(case, 1).metrics()["failed_bw_wan_pct"] == 100.0
     odd = replace(case, quirks=case.quirks | {"unstable-queue-passes"})
     assert simulate(odd, 1).metrics()["failed_bw_wan_pct"] == 0.0

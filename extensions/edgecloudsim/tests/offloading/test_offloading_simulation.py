@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cosim.contract.errors import ScenarioError
-from cosim.extensions.edgecloudsim.offloading import Links, Simulation, Vm, compatible, simulate
+from cosim.extensions.edgecloudsim.offloading import Simulation, StudyLinks, Vm, compatible, simulate
 from cosim.extensions.edgecloudsim.offloading.layout import CAPACITY, CAUSES, COMPLETED
 from cosim.extensions.edgecloudsim.tests.offloading.studies import APPLICATIONS, PLACES, study
 
@@ -79,8 +79,8 @@ def test_time_goes_forward_and_ends_with_the_study():
         ({"places": ()}, "places"),
         ({"places": (replace(PLACES[0], attractiveness=3), PLACES[1])}, "places.square.attractiveness"),
         ({"dwell": (60.0, 0.0, 15.0)}, "places.park"),
-        ({"links": Links(wlan=1e6)}, "links.wan"),
-        ({"links": Links(wlan=1e6, wan=1e6, wlan_servers=3)}, "links.wlan_servers"),
+        ({"links": StudyLinks(wlan=1e6)}, "links.wan"),
+        ({"links": StudyLinks(wlan=1e6, wan=1e6, wlan_servers=3)}, "links.wlan_servers"),
         ({"cloud": ((Vm(0, 1.0),),)}, "places"),
         ({"load_interval": -1.0}, "load_interval"),
     ],
@@ -124,7 +124,7 @@ def test_the_queueing_delays_are_those_of_the_published_parameters():
     )  # fmt: skip
     case = study(
         "app1", "next-fit", devices=7, places=PLACES[:1], applications=applications, duration=4000.0,
-        links=Links(wlan=200e6, wan=15e6, wan_propagation=0.1), quirks=compatible("app1"),
+        links=StudyLinks(wlan=200e6, wan=15e6, wan_propagation=0.1), quirks=compatible("app1"),
     )  # fmt: skip
     rows = finished(Simulation(case, 1, trace=True))
     assert np.all(rows["cause"] == COMPLETED)
@@ -142,7 +142,7 @@ def test_processors_are_shared_as_m_m_1_ps():
     case = study(
         "app1", "first-fit", architecture="single-tier", devices=200, applications=(one,), duration=20000.0,
         warm_up=1000.0, places=(replace(PLACES[0], hosts=((Vm(1, 1000.0),),)),), load_interval=0.0,
-        links=Links(wlan=1e12),
+        links=StudyLinks(wlan=1e12),
     )  # fmt: skip
     mean = np.mean([simulate(case, seed).metrics()["processing_time_s"] for seed in range(4)])
     assert mean == pytest.approx(1.0 / (1.0 / 0.7 - 1.0), rel=0.06)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cosim.extensions.edgecloudsim.offloading import Links, Simulation, Vm
+from cosim.extensions.edgecloudsim.offloading import Simulation, StudyLinks, Vm
 from cosim.extensions.edgecloudsim.offloading.choosing import POLICIES
 from cosim.extensions.edgecloudsim.offloading.layout import CAUSES
 from cosim.extensions.edgecloudsim.tests.offloading.oracle import Oracle
@@ -13,14 +13,14 @@ from cosim.extensions.edgecloudsim.tests.offloading.studies import study
 
 OWN = (Vm(1, 700.0), Vm(1, 700.0))
 EO = "two-tier-with-eo"
-NARROW = Links(wlan=12e6, wan=6e6, man=2e6, lan_delay=0.004, wan_propagation=0.03)
+NARROW = StudyLinks(wlan=12e6, wan=6e6, man=2e6, lan_delay=0.004, wan_propagation=0.03)
 CASES = {
     **{f"app1-{policy}": ("app1", policy, EO, 14, None) for policy in POLICIES["app1"]},
     "app1-own-place": ("app1", "next-fit", "two-tier", 30, None),
     "app1-edge-only": ("app1", "next-fit", "single-tier", 14, None),
     "app1-narrow-links": ("app1", "first-fit", EO, 24, NARROW),
     "app1-narrower-links": ("app1", "first-fit", EO, 36, NARROW),
-    "app1-narrow-wan": ("app1", "first-fit", EO, 24, Links(wlan=100e6, wan=3e6, wan_propagation=0.03)),
+    "app1-narrow-wan": ("app1", "first-fit", EO, 24, StudyLinks(wlan=100e6, wan=3e6, wan_propagation=0.03)),
     "tutorial5": ("tutorial5", "worst-fit", "single-tier", 14, None),
     **{f"app2-{policy}": ("app2", policy, EO, 30, None) for policy in POLICIES["app2"]},
     "app2-narrow-man": ("app2", "utilization-based", EO, 30, NARROW),

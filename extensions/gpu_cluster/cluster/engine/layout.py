@@ -82,7 +82,7 @@ Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 
 
-class State(NamedTuple):
+class ClusterState(NamedTuple):
     """All that the kernel reads and writes; `useful` of a row is GPU s of kept work so far."""
 
     grid: Records  # (1,)

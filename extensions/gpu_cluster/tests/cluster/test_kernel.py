@@ -13,7 +13,7 @@ from cosim.extensions.gpu_cluster.cluster.fabric import plain
 from cosim.extensions.gpu_cluster.cluster.generate import MIX, uniform
 from cosim.extensions.gpu_cluster.cluster.jobs import Jobs
 from cosim.extensions.gpu_cluster.cluster.order import all_orders
-from cosim.extensions.gpu_cluster.cluster.simulate import Fault, Settings, Simulation, simulate
+from cosim.extensions.gpu_cluster.cluster.simulate import ClusterSettings, ClusterSimulation, Fault, simulate
 from cosim.extensions.gpu_cluster.tests.cluster import reference
 
 NAMES = {l.RING: "ring", l.ALL_TO_ALL: "all-to-all"}
@@ -32,7 +32,7 @@ def small(seed):
         rng.choice([l.RING, l.ALL_TO_ALL], count), rails=rng.integers(1, 4, count),
     )  # fmt: skip
     fabric = plain(leaves, servers, up, switches, per_server, delay=0.125)
-    settings = Settings("circuits" if switches else "packet", "exhaustive")
+    settings = ClusterSettings("circuits" if switches else "packet", "exhaustive")
     theirs = reference.Cluster(servers * per_server, leaves, up, switches, 0.125)
     return fabric, jobs, settings, theirs
 
@@ -65,7 +65,7 @@ def test_the_best_of_all_orders_is_the_oracles(seed):
     orders = all_orders(len(jobs))
     ours = []
     for order in orders:
-        simulation = Simulation(fabric, jobs, settings)
+        simulation = ClusterSimulation(fabric, jobs, settings)
         simulation.state.job["key"][order] = np.arange(len(jobs))
         simulation.advance()
         ours.append(simulation.outcome().makespan)
@@ -125,8 +125,10 @@ def disturbed(seed, network, placement, jobs=60, *, strict=True):
         for _ in range(count)
     )
     topologies = ("torus", "rings") if network == "routed" else ("fat-tree",)
-    return Simulation(
-        fabric, made, Settings(network, placement, strict=strict, backfill=3, faults=faults, topologies=topologies)
+    return ClusterSimulation(
+        fabric,
+        made,
+        ClusterSettings(network, placement, strict=strict, backfill=3, faults=faults, topologies=topologies),
     )
 
 
@@ -163,7 +165,7 @@ def test_ports_gpus_and_ledgers_hold_after_every_event(network, placement, stric
 def test_circuits_that_stand_are_used_again_and_those_of_others_are_not_touched():
     fabric = plain(4, 1, 4, 1, 4, delay=0.5)
     jobs = Jobs(np.array([0.0, 0.0, 10.0]), np.array([8, 8, 8]), np.array([5.0, 30.0, 5.0]), np.full(3, l.RING))
-    s = Simulation(fabric, jobs, Settings("circuits", "best-fit"))
+    s = ClusterSimulation(fabric, jobs, ClusterSettings("circuits", "best-fit"))
     s.advance(6.0)
     kept = s.state.port["mate"][s.state.port["holder"] == 1].copy()
     s.advance()
@@ -174,7 +176,7 @@ def test_circuits_that_stand_are_used_again_and_those_of_others_are_not_touched(
 
 def test_branches_and_tried_orders_leave_the_present_alone():
     fabric = plain(8, 4, 16, 4)
-    s = Simulation(fabric, uniform(1, 20), Settings("circuits", "exhaustive"))
+    s = ClusterSimulation(fabric, uniform(1, 20), ClusterSettings("circuits", "exhaustive"))
     s.asking()
     s.advance()
     line = s.line(4)
@@ -210,7 +212,7 @@ def test_elastic_jobs_take_as_much_longer_as_their_circuits_are_fewer():
         np.zeros(1), np.array([16]), np.array([100.0]), np.array([l.RING]), compute=np.array([0.6]),
         network=np.array([0.4]), overlap=np.array([0.5]), rails=np.array([8]),
     )  # fmt: skip
-    s = simulate(fabric, jobs, Settings("circuits", "pack", strict=False))
+    s = simulate(fabric, jobs, ClusterSettings("circuits", "pack", strict=False))
     best = max(0.6, 0.5 * 0.4) + 0.5 * 0.4
     step = max(0.6, 0.5 * 1.6) + 0.5 * 1.6  # two circuits of the eight that it would use
     assert s.state.job["end"][0] == pytest.approx(100.0 * step / best)
@@ -227,7 +229,7 @@ def test_jobs_share_the_links_of_a_torus():
         compute=np.zeros(2),
         network=np.ones(2),
     )
-    s = Simulation(fabric, jobs, Settings("routed", "best-fit", strict=False, topologies=("rings",)))
+    s = ClusterSimulation(fabric, jobs, ClusterSettings("routed", "best-fit", strict=False, topologies=("rings",)))
     s.advance(0.0)
     # leaves 0-1 and 2-3 are neighbours on the ring, each pair joined by two ports: four rails are halved
     assert s.state.job["factor"].tolist() == [2.0, 2.0]
@@ -246,7 +248,7 @@ def test_the_same_seed_gives_the_same_bits():
 def test_a_job_that_the_empty_cluster_cannot_hold_is_refused():
     fabric = plain(2, 1, 1, 1, 4)
     jobs = Jobs(np.zeros(2), np.array([9, 8]), np.array([1.0, 1.0]), np.full(2, l.ALL_TO_ALL))
-    s = simulate(fabric, jobs, Settings("circuits", "exhaustive"))
+    s = simulate(fabric, jobs, ClusterSettings("circuits", "exhaustive"))
     assert s.over
     assert s.outcome().refused == 2
 
@@ -255,6 +257,8 @@ def test_optical_circuits_lose_little_against_a_spine():
     """Our result for the published settings: within a point at as many uplinks as GPU ports (few seeds here)."""
     used = []
     for network, ocs in (("packet", 0), ("circuits", 8)):
-        runs = [simulate(plain(32, ocs=ocs), uniform(k, 200, MIX), Settings(network, "exhaustive")) for k in range(4)]
+        runs = [
+            simulate(plain(32, ocs=ocs), uniform(k, 200, MIX), ClusterSettings(network, "exhaustive")) for k in range(4)
+        ]
         used.append(np.mean([run.outcome().utilisation for run in runs]))
     assert used[0] - used[1] < 0.01

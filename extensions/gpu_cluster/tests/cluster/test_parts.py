@@ -18,7 +18,7 @@ from cosim.extensions.gpu_cluster.cluster.jobs import Jobs, described
 from cosim.extensions.gpu_cluster.cluster.order import arrival, beam, best, in_windows, placed, with_queries
 from cosim.extensions.gpu_cluster.cluster.rank import ranked
 from cosim.extensions.gpu_cluster.cluster.resources import Resources, read_resources, regular
-from cosim.extensions.gpu_cluster.cluster.simulate import Settings, Simulation, simulate
+from cosim.extensions.gpu_cluster.cluster.simulate import ClusterSettings, ClusterSimulation, simulate
 from cosim.extensions.gpu_cluster.cluster.table import read_jobs, write_jobs
 
 
@@ -160,7 +160,9 @@ def one_circuit_each(_, ranks, simulation):
 
 def test_functions_place_and_wire_jobs():
     jobs = uniform(2, 20, sizes=(2, 48))
-    built_in, asked, own = (Simulation(plain(8, 2, 16, 4), jobs, Settings("circuits", "exhaustive")) for _ in range(3))
+    built_in, asked, own = (
+        ClusterSimulation(plain(8, 2, 16, 4), jobs, ClusterSettings("circuits", "exhaustive")) for _ in range(3)
+    )
     in_windows(built_in, arrival)
     placed(asked, arrival, None)
     assert (built_in.state.job["start"] == asked.state.job["start"]).all()
@@ -175,13 +177,13 @@ def test_functions_place_and_wire_jobs():
     ("ranks", "said"), [([(0, 1)], "needs"), ([(0, 99)], "where 16 are free"), ([(9, 1)], "there is not")]
 )
 def test_a_placement_that_cannot_be_is_refused(ranks, said):
-    s = Simulation(plain(8, 2, 16, 4), uniform(2, 5, sizes=(4, 48)), Settings("circuits", "exhaustive"))
+    s = ClusterSimulation(plain(8, 2, 16, 4), uniform(2, 5, sizes=(4, 48)), ClusterSettings("circuits", "exhaustive"))
     with pytest.raises(ValueError, match=said):
         placed(s, arrival, lambda *_: ranks)
 
 
 def test_the_timeline_keeps_the_integral():
-    s = simulate(plain(8), uniform(2, 40), Settings("circuits", "best-fit"))
+    s = simulate(plain(8), uniform(2, 40), ClusterSettings("circuits", "best-fit"))
     rows = timeline.events(s)
     end = math.ceil(s.now / 45.0) * 45.0
     for name in ("utilisation", "waiting", "power"):
@@ -197,7 +199,7 @@ def test_windows_and_queries_give_the_same_outcome_and_search_does_not_hurt():
     jobs = uniform(11, 25)
     spans = {}
     for name, order in (("arrival", arrival), ("ranked", ranked), ("beam", beam(4)), ("best", best)):
-        one, two = (Simulation(plain(8), jobs, Settings("circuits", "exhaustive")) for _ in range(2))
+        one, two = (ClusterSimulation(plain(8), jobs, ClusterSettings("circuits", "exhaustive")) for _ in range(2))
         in_windows(one, order)
         with_queries(two, order)
         assert (one.state.job["start"] == two.state.job["start"]).all()
@@ -207,12 +209,14 @@ def test_windows_and_queries_give_the_same_outcome_and_search_does_not_hurt():
 
 def test_the_topology_is_the_best_of_the_branches():
     jobs = uniform(1, 6, {"dlrm": 1.0}, sizes=(64, 96), durations=(500.0, 900.0))
-    s = Simulation(plain(9, 2, 16, 0), jobs, Settings("routed", "pack", strict=False, topologies=("rings", "fat-tree")))
+    s = ClusterSimulation(
+        plain(9, 2, 16, 0), jobs, ClusterSettings("routed", "pack", strict=False, topologies=("rings", "fat-tree"))
+    )
     s.advance(1.0)
     assert topology.choose(s) == 1
     assert s["topology"] == 1
     s.advance()
-    other = simulate(plain(9, 2, 16, 0), jobs, Settings("routed", "pack", strict=False, topologies=("rings",)))
+    other = simulate(plain(9, 2, 16, 0), jobs, ClusterSettings("routed", "pack", strict=False, topologies=("rings",)))
     assert s.outcome().makespan < other.outcome().makespan
     assert s.ledger().faults() == []
 
