@@ -19,7 +19,7 @@ import numpy as np
 
 from cosim.extensions.corais.baselines import best_of
 from cosim.extensions.corais.problem import Decision, Floats, Instance
-from cosim.extensions.metanet.catalogue.networks import Weights, weights_in
+from cosim.extensions.metanet.layers import Weights, softmax, weights_in
 
 SHIPPED = Path(__file__).parent
 TIGHT = SHIPPED / "tight"  # for the family `corais-tight`
@@ -82,7 +82,7 @@ def scores(lib: Any, weights: Weights, edges: Any, requests: Any, norm: Norm) ->
     """(batch, requests, edges) of (batch, edges, 8) and (batch, requests, 6): logits within CLIP."""
     of_edges, of_requests = _encoded(lib, weights, "e", edges, norm), _encoded(lib, weights, "r", requests, norm)
     shape = of_requests.shape
-    all_edges, all_requests = _most(lib, of_edges), _most(lib, of_requests)
+    all_edges, all_requests = (lib.amax(x, axis=-2, keepdims=True) for x in (of_edges, of_requests))
     query = lib.concatenate(
         [lib.broadcast_to(all_edges, shape), lib.broadcast_to(all_requests, shape), of_requests], -1
     )
@@ -112,16 +112,8 @@ def _attention(lib: Any, w: Weights, name: str, asking: Any, asked: Any) -> Any:
         return y.reshape(*y.shape[:-1], HEADS, WIDTH // HEADS).swapaxes(-2, -3)
 
     q, k, v = heads("q", asking), heads("k", asked), heads("v", asked)
-    likely = lib.exp((q @ k.swapaxes(-1, -2) / (WIDTH // HEADS) ** 0.5).clip(-30.0, 30.0))
-    mixed = (likely / likely.sum(-1)[..., None]) @ v
-    joined = mixed.swapaxes(-2, -3)
+    joined = (softmax(lib, q @ k.swapaxes(-1, -2) / (WIDTH // HEADS) ** 0.5) @ v).swapaxes(-2, -3)
     return joined.reshape(*joined.shape[:-2], WIDTH) @ w[f"{name}.o.w"]
-
-
-def _most(lib: Any, x: Any) -> Any:  # noqa: ANN401
-    """The greatest of each column, (batch, 1, width)."""
-    found = x.max(-2) if lib is np else x.max(-2).values
-    return found[..., None, :]
 
 
 @cache
@@ -142,8 +134,7 @@ def chances(instance: Instance, w: Weights) -> Floats:
 
     edges, requests = columns(instance)
     logits = scores(np, w, edges[None], requests[None], norm)[0]
-    likely = np.exp(logits - logits.max(axis=1, keepdims=True))
-    found: Floats = likely / likely.sum(axis=1, keepdims=True)
+    found: Floats = softmax(np, logits)
     return found
 
 

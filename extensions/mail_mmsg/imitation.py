@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.extensions.mail_mmsg.model import STEPS, VirtualPlatform, draw, each, engine, feedback, of_client, scaled
+from cosim.extensions.mail_mmsg.model import STEPS, VirtualPlatform, draw, each, engine, feedback, of_client
 from cosim.extensions.mail_mmsg.platform import ACTION, FEATURES, OUTCOMES, OWN, SCENES, SEEN, chosen, masks
 from cosim.extensions.mail_mmsg.population import adversarial, binned, cuts, sizes
 from cosim.extensions.mail_mmsg.world import PART, PARTS, RequestLog
-from cosim.extensions.metanet.catalogue.networks import made, perceptron
-from cosim.extensions.metanet.catalogue.training import library
+from cosim.extensions.metanet.catalogue.training import library, trainable
+from cosim.extensions.metanet.layers import made, perceptron, scaled
 from cosim.schedulers.state import Floats
 
 Ints = NDArray[np.int64]
@@ -65,7 +65,7 @@ def platform(log: RequestLog, rows: Floats, keys: Ints, seed: int, steps: int = 
 def cloned_clients(base: Weights, log: RequestLog, seed: int, epochs: int = 6) -> Weights:
     """A clients' policy by behavioural cloning: the likelihood of the feedback in the log."""
     torch = library()
-    w = _tensors(made(_rng(seed), "c", _CLIENT, _HIDDEN, _HIDDEN, OUTCOMES))
+    w = trainable(made(_rng(seed), "c", _CLIENT, _HIDDEN, _HIDDEN, OUTCOMES))
     x = of_client(scaled(base, log.seen), log.action, log.chosen)
     loss = torch.nn.functional.cross_entropy
     _supervise(w, [x, log.level], lambda a, y: loss(perceptron(w, "c", a), y), seed, epochs)
@@ -75,7 +75,7 @@ def cloned_clients(base: Weights, log: RequestLog, seed: int, epochs: int = 6) -
 def cloned_engine(base: Weights, log: RequestLog, seed: int, norm: float = 0.0, epochs: int = 6) -> Weights:
     """An engine's policy by behavioural cloning, (7); with `norm` (8)."""
     torch = library()
-    w = _tensors(_engine(seed))
+    w = trainable(_engine(seed))
     mask = torch.from_numpy(masks()).float()
 
     def loss(seen: Any, action: Any, scene: Any) -> Any:  # noqa: ANN401
@@ -126,7 +126,7 @@ class _Ppo:
         if clients:
             free |= made(_rng(seed + 1), "c", _CLIENT, _HIDDEN, _HIDDEN, OUTCOMES)
         free |= made(_rng(seed + 2), "v", SEEN, 128, 1)  # the critic, shared by all sub-scenarios
-        self.w = _tensors(free | {"s": np.full(ACTION, np.log(sigma))})
+        self.w = trainable(free | {"s": np.full(ACTION, np.log(sigma))})
         self.optimiser = torch.optim.RMSprop(self.w.values(), lr=RATE)
         self.mask = torch.from_numpy(masks()).float()
         self.rng = _rng(seed + 3)
@@ -187,7 +187,7 @@ def imitated(base: Weights, log: RequestLog, seed: int, iterations: int = 200) -
     """MAIL (Algorithm 2): the clients' policy, learned together with the engine's against a discriminator."""
     torch = library()
     both = _Ppo(base, seed, clients=True, sigma=0.3)
-    d = _tensors(made(_rng(seed + 4), "d", _CLIENT + OUTCOMES, 64, 64, 64, 1))
+    d = trainable(made(_rng(seed + 4), "d", _CLIENT + OUTCOMES, 64, 64, 64, 1))
     optimiser = torch.optim.RMSprop(d.values(), lr=RATE)
     rng = _rng(seed + 5)
     expert = _pairs(of_client(scaled(base, log.seen), log.action, log.chosen), log.level)
@@ -251,11 +251,6 @@ def _supervise(
 
 def _rng(seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(seed))
-
-
-def _tensors(weights: Weights) -> dict[str, Any]:
-    torch = library()
-    return {name: torch.tensor(value, dtype=torch.float32, requires_grad=True) for name, value in weights.items()}
 
 
 def _arrays(w: dict[str, Any]) -> Weights:

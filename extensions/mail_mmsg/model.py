@@ -1,6 +1,6 @@
 """The learned virtual platform in numpy: clients by a generator, their feedback by a policy, the rest from a log.
 
-`perceptron` is that of the catalogue's networks. Weights, by name: `g` the generator, `c` the clients' policy, `e` the
+Weights, by name: `g` the generator, `c` the clients' policy, `e` the
 engine's, a network per sub-scenario (3, in, out); `mean` and `deviation` scale what is seen. The log is `windows`
 (W, T, 52), T requests of one client one after the other, with the level of its features (W, 4).
 """
@@ -28,7 +28,7 @@ from cosim.extensions.mail_mmsg.platform import (
     chosen,
     masks,
 )
-from cosim.extensions.metanet.catalogue.networks import Weights, layers, perceptron, weights_in
+from cosim.extensions.metanet.layers import Weights, perceptron, scaled, softmax, weights_in
 from cosim.schedulers.state import Floats
 
 Ints = NDArray[np.int64]
@@ -47,19 +47,9 @@ def stored() -> dict[str, Floats]:
 
 def generated(lib: Any, weights: Weights, noise: Any, groups: Sequence[int]) -> list[Any]:  # noqa: ANN401 - numpy or torch
     """Probabilities of each feature's bins, (n, bins) each, from noise (n, NOISE)."""
-    x = noise
-    depth = layers(weights, "g")
-    for k in range(depth):
-        x = x @ weights[f"g.w{k}"] + weights[f"g.b{k}"]
-        if k < depth - 1:
-            x = x.clip(0.0) + 0.2 * x.clip(None, 0.0)
-    found, at = [], 0
-    for size in groups:
-        part = x[:, at : at + size]
-        part = lib.exp(part - (part.max(1)[0] if lib is not np else part.max(axis=1))[:, None])
-        found.append(part / part.sum(1)[:, None])
-        at += size
-    return found
+    scores = perceptron(weights, "g", noise, leak=0.2)
+    ends = np.cumsum(groups).tolist()
+    return [softmax(lib, scores[:, end - size : end]) for size, end in zip(groups, ends, strict=True)]
 
 
 def draw(probability: Floats, rng: np.random.Generator) -> Ints:
@@ -77,24 +67,9 @@ def clients(weights: Weights, count: int, rng: np.random.Generator) -> Ints:
 
 def each(lib: Any, weights: Weights, name: str, x: Any, scene: Any) -> Any:  # noqa: ANN401 - numpy or torch
     """(n, out) of the network of each row's sub-scenario (n,), ReLU between layers."""
-    depth = layers(weights, name)
-    for k in range(depth):
-        w, b = weights[f"{name}.w{k}"], weights[f"{name}.b{k}"]
-        x = lib.einsum("ni,nio->no", x, w[scene]) + b[scene] if lib is np else _grouped(lib, x, w, b, scene)
-        if k < depth - 1:
-            x = x.clip(0.0)
-    return x
-
-
-def _grouped(lib: Any, x: Any, w: Any, b: Any, scene: Any) -> Any:  # noqa: ANN401
-    """As above by one product per network, which torch differentiates cheaply."""
-    whole = lib.einsum("ni,sio->nso", x, w) + b
-    return whole[lib.arange(len(x)), scene]
-
-
-def scaled(weights: Weights, seen: Any) -> Any:  # noqa: ANN401
-    """What the networks see."""
-    return ((seen - weights["mean"]) / weights["deviation"]).clip(-5.0, 5.0)
+    nets = {key: value for key, value in weights.items() if key.startswith(f"{name}.")}
+    nets |= {key: value[:, None] for key, value in nets.items() if key.startswith(f"{name}.b")}
+    return perceptron(nets, name, x)[scene, lib.arange(len(x))]
 
 
 def engine(weights: Weights, seen: Floats) -> Floats:
@@ -113,9 +88,7 @@ def of_client(seen: Floats, action: NDArray[np.floating[Any]], pick: Ints) -> Fl
 def feedback(weights: Weights, seen: Floats, action: Floats, pick: Ints) -> Floats:
     """(n, 6) probabilities of the levels of feedback."""
     x = of_client(scaled(weights, seen), action, pick)
-    score = perceptron(weights, "c", x)
-    odds = np.exp(score - score.max(axis=1, keepdims=True))
-    found: Floats = odds / odds.sum(axis=1, keepdims=True)
+    found: Floats = softmax(np, perceptron(weights, "c", x))
     return found
 
 

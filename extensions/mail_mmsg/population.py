@@ -18,8 +18,8 @@ from cosim.contract.errors import require
 from cosim.extensions.mail_mmsg.model import BINS, NAMES, NOISE, clients, generated
 from cosim.extensions.mail_mmsg.platform import SCENES
 from cosim.extensions.mail_mmsg.world import EDGES, PART, PARTS, WINDOW, WITHIN, RequestLog
-from cosim.extensions.metanet.catalogue.networks import made, perceptron
-from cosim.extensions.metanet.catalogue.training import library
+from cosim.extensions.metanet.catalogue.training import library, trainable
+from cosim.extensions.metanet.layers import made, perceptron
 from cosim.schedulers.state import Floats
 
 Ints = NDArray[np.int64]
@@ -119,8 +119,8 @@ def adversarial(
     torch.set_num_threads(1)
     rng = np.random.Generator(np.random.PCG64(seed))
     size = sum(groups)
-    g = _tensors(made(rng, "g", NOISE, 128, size))
-    d = _tensors(made(rng, "d", size, 128, 128, 1))
+    g = trainable(made(rng, "g", NOISE, 128, size))
+    d = trainable(made(rng, "d", size, 128, 128, 1))
     optimise_g = torch.optim.RMSprop(g.values(), lr=1e-3)
     optimise_d = torch.optim.RMSprop(d.values(), lr=1e-4 if wasserstein else 3e-4)
     real = torch.from_numpy(np.concatenate([np.eye(n)[bins[:, k]] for k, n in enumerate(groups)], axis=1)).float()
@@ -180,23 +180,38 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def table(
+def populations(
     logs: Sequence[RequestLog], held_out: Sequence[RequestLog], seed: int, count: int = 100_000
-) -> dict[str, dict[str, float]]:
-    """Table 1: KL of each feature on held-out days, for each method, and of the days that were learned from."""
+) -> tuple[Ints, dict[str, Ints], tuple[int, ...]]:
+    """Bins of clients on held-out days, of generated ones for each method, and of the days that were learned from."""
     rows = np.concatenate([features(log)[0] for log in logs])
     bounds = cuts(rows)
     bins, real = binned(rows, bounds), binned(np.concatenate([features(log)[0] for log in held_out]), bounds)
     rng = np.random.Generator(np.random.PCG64(seed))
     groups = sizes(bounds)
-    found = {"training days": divergences(real, bins, groups)}
+    found = {"training days": bins}
     for name, settings in KINDS.items():
         weights = adversarial(bins, groups, seed, **settings) | {"groups": np.array(groups, float)}
-        found[name] = divergences(real, clients(weights, count, rng), groups)
-    found["GMM"] = divergences(real, mixture(rows, bounds, count, seed), groups)
-    return found
+        found[name] = clients(weights, count, rng)
+    found["GMM"] = mixture(rows, bounds, count, seed)
+    return real, found, groups
 
 
-def _tensors(weights: dict[str, Floats]) -> dict[str, Any]:
-    torch = library()
-    return {name: torch.tensor(value, dtype=torch.float32, requires_grad=True) for name, value in weights.items()}
+def table(logs: Sequence[RequestLog], held_out: Sequence[RequestLog], seed: int) -> dict[str, dict[str, float]]:
+    """Table 1: KL of each feature on held-out days."""
+    real, found, groups = populations(logs, held_out, seed)
+    return {name: divergences(real, bins, groups) for name, bins in found.items()}
+
+
+def differences(real: Ints, virtual: Ints, groups: tuple[int, ...]) -> dict[str, float]:
+    """Points (0 to 100) by which shares differ, half the sum over a feature's bins; and those of the offloading ratio.
+
+    The latter is the mean over sub-scenarios of the difference of the clients' mean bin, as a share of all bins.
+    """
+    found, last = {}, len(groups) - 1
+    for k, (name, size) in enumerate(zip(NAMES, groups, strict=True)):
+        p, q = (np.bincount(rows[:, k], minlength=size) / len(rows) for rows in (real, virtual))
+        found[name] = 50.0 * float(np.abs(p - q).sum())
+    scenes = np.unique(real[:, last])
+    a, b = (np.array([rows[rows[:, last] == s, 2].mean() for s in scenes]) for rows in (real, virtual))
+    return found | {"ratio by agent": 100.0 * float(np.abs(a - b).mean()) / max(groups[2] - 1, 1)}

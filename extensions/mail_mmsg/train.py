@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from cosim.extensions.mail_mmsg.imitation import Weights, imitated, platform, reinforced
 from cosim.extensions.mail_mmsg.population import features
 from cosim.extensions.mail_mmsg.world import DAY, history, run
-from cosim.extensions.metanet.catalogue.training import save
+from cosim.extensions.metanet.catalogue.train import save
 from cosim.schedulers.state import Floats
 
 KEPT = 800  # windows of the log
@@ -32,7 +31,6 @@ def train(
 
 
 if __name__ == "__main__":
-    begun = time.process_time()
     found, figures = train()
     found["windows"] = found["windows"].astype(np.float16)
-    save(str(Path(__file__)), found, figures, begun)
+    save(Path(__file__).parent, found, figures)

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.engine.continuum import Engine, Kind, Stream, System
+from cosim.engine.continuum import Engine, Kind, System, WorkloadStream
 from cosim.engine.continuum.layout import CLOUD, DEVICE, EDGE, FIXED
-from cosim.engine.continuum.system import Trace
+from cosim.engine.continuum.system import WorkloadTrace
 from cosim.extensions.mail_mmsg.platform import (
     ACTION,
     IN_TIME,
@@ -264,8 +264,8 @@ def _system(day: int, requests: list[tuple[Ints, Floats, Floats, Floats]]) -> Sy
     a, b, rate, delay = (np.array(column) for column in zip(*ring, strict=True))
     loads = []
     for kind, (who, time, size, work) in enumerate(requests):
-        trace = Trace(len(hosts) + who.astype(np.int64), time, size, np.full(len(time), 10e3), work)
-        loads.append(Stream(0.0, (int(FIXED), 1.0, 0.0), deadline=DEADLINE[kind], trace=trace))
+        trace = WorkloadTrace(len(hosts) + who.astype(np.int64), time, size, np.full(len(time), 10e3), work)
+        loads.append(WorkloadStream(0.0, (int(FIXED), 1.0, 0.0), deadline=DEADLINE[kind], trace=trace))
     sources = np.arange(count)
     return System(
         kinds=kinds, kind=np.concatenate([np.arange(len(hosts)), devices]).astype(np.int64),

@@ -32,7 +32,12 @@ def schedulers(
             help="One more entry: module:name of your policy, in this folder or installed, or its entry point."
         ),
     ] = [],  # noqa: B006 - typer
-    world: Annotated[list[str], typer.Option(help="These worlds of the suite, comma between them.")] = [],  # noqa: B006
+    world: Annotated[
+        list[str],
+        typer.Option(
+            help="Worlds of the suite; or scenarios, a name of `cosim scenarios` or a file, as 'city-edge for 60 s'."
+        ),
+    ] = [],  # noqa: B006
     seeds: Annotated[int, typer.Option(min=1, help="The first so many seeds of the suite.")] = 5,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     limit: Annotated[str, typer.Option(help="Wall-clock limit of each decision of an --entry, as '60 s'.")] = "60 s",
@@ -42,18 +47,25 @@ def schedulers(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results.")] = Path("bench/schedulers"),
     as_json: Json = False,
 ) -> None:
-    """Run what the folder does not hold yet, and write results.jsonl and leaderboard.md."""
+    """Run what the folder does not hold yet, and write rows.jsonl and leaderboard.md."""
     with errors(as_json):
-        from cosim.extensions.metanet.bench import suite, table
-        from cosim.schedulers import SchedulerError, installed_names
+        from cosim.extensions.metanet.bench import scenarios, suite, table
+        from cosim.schedulers import SchedulerError, installed_names, scheduler_names
 
         search_in(Path())
-        names = [*(_words(only) or table.ENTRIES), *entry]
+        worlds = _words(world) or list(suite.names())
+        models = {"interval" if one in suite.names() else scenarios.model(one) for one in worlds}
+        if len(models) > 1:
+            raise SetupError("--world: name worlds of one model at a time, as their schedulers are others")
+        (model,) = models
+        search_in(Path())  # again: a scenario brings its own folder
+        every = table.entries_of(model)
+        names = [*(_words(only) or every), *entry]
         for option, given in (("--only", _words(only)), ("--entry", entry)):
-            named = (*table.ENTRIES, table.REFERENCE, *installed_names())
+            named = (*every, *scheduler_names("task" if model == "continuum" else "interval"), *installed_names())
             strange = [one for one in given if ":" not in one and one not in named]
             if strange:
-                hint = did_you_mean(strange[0], table.ENTRIES, otherwise="entries")
+                hint = did_you_mean(strange[0], every, otherwise="entries")
                 raise SetupError(
                     f"{option}: there is no entry '{strange[0]}' ({hint}); a policy of yours is module:name"
                 )
@@ -61,27 +73,22 @@ def schedulers(
             raise SetupError(f"--seeds: the suite has {len(suite.SEEDS)} seeds, not {seeds}")
         if table.REFERENCE not in names:
             names.insert(0, table.REFERENCE)
-        worlds = _words(world) or [one.name for one in suite.worlds()]
-        unknown = sorted(set(worlds) - {one.name for one in suite.worlds()})
-        if unknown:
-            known = ", ".join(one.name for one in suite.worlds())
-            raise SetupError(f"--world: there is no {', '.join(unknown)}; there are {known}")
 
-        def told(done: int, total: int, row: Any) -> None:  # noqa: ANN401 - table.Row
+        def reported(done: int, total: int, row: Any) -> None:  # noqa: ANN401 - table.Row
             if done == total or done % len(entries) == 0:
                 note(f"{done}/{total}  {row.world}, seed {row.seed}")
 
-        ended: list[Any] = []  # table.Ended
+        ended: list[Any] = []  # table.EndedEntry
 
         def left(one: Any) -> None:  # noqa: ANN401 - table.Ended
             ended.append(one)
             note(str(one))
 
-        limits = table.Limits(limit_of(limit, "limit") or 0.0, limit_of(timeout) or 0.0)
+        limits = table.EntryLimits(limit_of(limit, "limit") or 0.0, limit_of(timeout) or 0.0)
         try:
-            entries = [table.entry(name, limits) for name in dict.fromkeys(names)]
+            entries = [table.entry(name, limits, model) for name in dict.fromkeys(names)]
             rows = table.fill(
-                out, entries, worlds, suite.SEEDS[:seeds], workers=workers, told=told, limits=limits, ended=left
+                out, entries, worlds, suite.SEEDS[:seeds], workers=workers, notify=reported, limits=limits, ended=left
             )
         except SchedulerError as error:
             raise SetupError(str(error)) from error

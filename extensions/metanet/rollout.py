@@ -30,7 +30,7 @@ class Rollout(Chooser):
     def __call__(self, state: State) -> NDArray[np.int64]:
         """(T,) destinations, of the policy whose decision costs least."""
         if state.branch is None:
-            raise ValueError("rollout needs a model that can branch; the interval model can")
+            raise ValueError("rollout needs a model that can branch: continuum or interval")
         self.scale.see(state)
         if not len(state.tasks):
             return np.empty(0, np.int64)

@@ -26,7 +26,7 @@ _DRAWS = 64  # tasks an interval that have random numbers of their own
 
 
 @dataclass(frozen=True, slots=True)
-class Testbed:
+class TestbedFacts:
     """What is known of the testbed and its logger; not searched."""
 
     hosts: int = 16
@@ -171,7 +171,7 @@ def simulate(
     *,
     until: int,
     first: int = 0,
-    testbed: Testbed | None = None,
+    testbed: TestbedFacts | None = None,
 ) -> dict[str, Floats]:
     """Energy (J an interval, all hosts) and mean response (intervals; 0 when nothing ended) of the log's rows.
 
@@ -180,7 +180,7 @@ def simulate(
     follow each other: both signals are (n, k (until - first)). A vector that piles up tasks without end
     answers with NaN from there on.
     """
-    testbed = testbed or Testbed()
+    testbed = testbed or TestbedFacts()
     values = np.ascontiguousarray(np.atleast_2d(values), np.float64)
     seeds = np.ascontiguousarray(np.atleast_1d(seeds), np.uint64)
     shape = (len(values), len(seeds) * (until - first))

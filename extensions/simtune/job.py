@@ -24,7 +24,7 @@ from cosim.contract.extras import how_to_install
 from cosim.extensions.simtune import intervals
 from cosim.twin.jobs.files import find, held_back, matrix, setting
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
-from cosim.twin.telemetry.hygiene import told
+from cosim.twin.telemetry.hygiene import as_warnings
 from cosim.twin.telemetry.inputs import examine_inputs
 
 Floats = NDArray[np.float64]
@@ -47,7 +47,7 @@ ASSUMPTIONS = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Log:
+class TestbedLog:
     """Rows of the testbed's log; row 0 is interval `first`."""
 
     cpu: Floats  # (rows, hosts) %
@@ -59,14 +59,14 @@ class Log:
     def __len__(self) -> int:
         return len(self.energy)
 
-    def part(self, start: int, end: int) -> Log:
+    def part(self, start: int, end: int) -> TestbedLog:
         """Rows `start` to `end`, counted from this log's first."""
-        return Log(
+        return TestbedLog(
             self.cpu[start:end], self.energy[start:end], self.response[start:end], self.first + start, self.source
         )
 
 
-def read(data: Path, kind: str = "real") -> Log:
+def read(data: Path, kind: str = "real") -> TestbedLog:
     """The log below `data` that is called `kind`: real, sim (tuned) or sim_surrogate. Raises `ScenarioError`."""
     columns: list[Floats] = []
     names: list[str] = []
@@ -86,16 +86,16 @@ def read(data: Path, kind: str = "real") -> Log:
         raise ScenarioError(
             Mistake(f"{' and '.join(bad)} have negative or missing values", file=data, hint="leave those rows out")
         )
-    return Log(cpu, energy[:, 0], response[:, 0], source=", ".join(names))
+    return TestbedLog(cpu, energy[:, 0], response[:, 0], source=", ".join(names))
 
 
-def split(log: Log, rows: int = FIT_ROWS) -> tuple[Log, Log]:
+def split(log: TestbedLog, rows: int = FIT_ROWS) -> tuple[TestbedLog, TestbedLog]:
     """The log's first rows for the fit and as many for the judgement; halves of a log that is too short."""
     rows = min(rows, len(log) // 2)
     return log.part(0, rows), log.part(rows, min(2 * rows, len(log)))
 
 
-def parts(data: Path, later: Path | None, rows: int = FIT_ROWS) -> tuple[Log, Log, Log]:
+def parts(data: Path, later: Path | None, rows: int = FIT_ROWS) -> tuple[TestbedLog, TestbedLog, TestbedLog]:
     """The rows of the fit, those of the judgement, and all rows of the real log at hand.
 
     `later` is a folder with the whole log, of which the rows after the fit's are taken, or with the rows
@@ -107,7 +107,7 @@ def parts(data: Path, later: Path | None, rows: int = FIT_ROWS) -> tuple[Log, Lo
     fit, given = log.part(0, rows), read(later)
     shared = min(len(fit), len(given))
     if not np.array_equal(fit.energy[:shared], given.energy[:shared]):
-        given = Log(
+        given = TestbedLog(
             np.concatenate([fit.cpu, given.cpu]),
             np.concatenate([fit.energy, given.energy]),
             np.concatenate([fit.response, given.response]),
@@ -118,7 +118,7 @@ def parts(data: Path, later: Path | None, rows: int = FIT_ROWS) -> tuple[Log, Lo
     return fit, given.part(len(fit), 2 * len(fit)), given
 
 
-def power_curve(log: Log, interval: float) -> Floats:
+def power_curve(log: TestbedLog, interval: float) -> Floats:
     """(11,) W at `POINTS` of one host, never falling, fitted to the energies of `log` by least squares.
 
     The energy of a row is `interval` times the sum of the hosts' power. Where no CPU figure lies, a
@@ -143,7 +143,7 @@ def power_curve(log: Log, interval: float) -> Floats:
     return np.asarray(rises @ found.x, np.float64)
 
 
-def idle_noise(log: Log, weight: float) -> float:
+def idle_noise(log: TestbedLog, weight: float) -> float:
     """Mean steps of CPU of hosts without tasks: the mean of the figures up to `IDLE`, smoothing undone."""
     last = np.vstack([np.zeros(log.cpu.shape[1]), log.cpu[:-1]])
     raw = ((log.cpu - (1.0 - weight) * last) / weight)[1 if log.first else 0 :]
@@ -151,14 +151,14 @@ def idle_noise(log: Log, weight: float) -> float:
     return float(idle.mean()) / intervals.STEP if len(idle) else 0.0
 
 
-def problem(fit: Log, judged: Log | None, *, replicates: int = REPLICATES) -> CalibrationProblem:
+def problem(fit: TestbedLog, judged: TestbedLog | None, *, replicates: int = REPLICATES) -> CalibrationProblem:
     """The calibration of the queueing model to `fit`, judged on `judged`.
 
     Raises `ScenarioError` for CPU figures that are missing or impossible.
     """
     nodes = [f"host {k + 1}" for k in range(fit.cpu.shape[1])]
     findings = examine_inputs("CPU", fit.cpu, "%", nodes=nodes, effect=("energy", fit.energy))
-    plain = intervals.Testbed(hosts=fit.cpu.shape[1])
+    plain = intervals.TestbedFacts(hosts=fit.cpu.shape[1])
     curve, noise = power_curve(fit, plain.interval), idle_noise(fit, plain.weight)
     testbed = replace(plain, noise=noise)
     logs = [fit] + ([judged] if judged is not None else [])
@@ -175,7 +175,7 @@ def problem(fit: Log, judged: Log | None, *, replicates: int = REPLICATES) -> Ca
             f"CPU without tasks from the fit rows: {noise:.3g} steps of {intervals.STEP} % on average",
         ),
         sources=tuple(f"{log.source}: {case.name}" for log, case in zip(logs, cases, strict=True)),
-        warnings=told(findings),
+        warnings=as_warnings(findings),
         results=lambda _: {"curve": [f"{watts:.4g} W" for watts in curve]},
     )
 
@@ -193,7 +193,7 @@ def problems(data: Path, settings: Mapping[str, object]) -> list[CalibrationProb
     return [found]
 
 
-def _case(log: Log, curve: Floats, testbed: intervals.Testbed, replicates: int) -> Case:
+def _case(log: TestbedLog, curve: Floats, testbed: intervals.TestbedFacts, replicates: int) -> Case:
     until = log.first + len(log)
 
     def simulate(values: Floats, seed: int) -> Mapping[str, Floats]:

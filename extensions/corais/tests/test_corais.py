@@ -73,6 +73,7 @@ def test_equal_seeds_give_equal_decisions_and_budgets_help():
         assert values == sorted(values, reverse=True)
 
 
+@pytest.mark.slow
 def test_large_instances_are_placed_at_the_floor_without_tables(monkeypatch):
     monkeypatch.setattr(search, "DENSE", 0)
     (instance,) = families.instances("corais", (200, 100, 2000), 1)

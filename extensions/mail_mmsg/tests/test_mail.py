@@ -93,6 +93,8 @@ def test_divergence_by_hand():
     found = population.divergences(real, virtual, (1, 1, 1, 2))
     assert found["agent"] == pytest.approx(0.7 * math.log(7 / 3) + 0.3 * math.log(3 / 7))
     assert found["task time"] == 0.0
+    points = population.differences(real, virtual, (1, 1, 1, 2))
+    assert (points["agent"], points["task time"]) == (50.0, 0.0)
 
 
 def test_a_group_converges_when_its_ratio_has_reached_the_new_one():

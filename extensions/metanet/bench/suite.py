@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,7 +67,7 @@ class World:
         )  # fmt: skip
 
 
-class Outcome(NamedTuple):
+class WorldOutcome(NamedTuple):
     """What one scheduler made of one world under one seed."""
 
     energy: float  # kWh
@@ -81,7 +82,7 @@ class Outcome(NamedTuple):
     tasks: float = 0.0  # containers that came
 
 
-FIGURES = Outcome._fields[:-1]  # that are compared
+FIGURES = WorldOutcome._fields[:-1]  # that are compared
 
 
 def _memory(workload: ContainerWorkload, factor: float) -> ContainerWorkload:
@@ -138,6 +139,12 @@ def worlds() -> tuple[World, ...]:
     )  # fmt: skip
 
 
+@cache
+def names() -> tuple[str, ...]:
+    """Of the eight worlds."""
+    return tuple(one.name for one in worlds())
+
+
 def digest() -> str:
     """Of all figures of the suite."""
     found = hashlib.sha256(json.dumps([ARRIVING, ENDING, SEEDS]).encode())
@@ -150,7 +157,9 @@ def digest() -> str:
     return found.hexdigest()[:16]
 
 
-def run(world: World, policy: str | Policy, seed: int, arriving: int = ARRIVING, limit: float | None = None) -> Outcome:
+def run(
+    world: World, policy: str | Policy, seed: int, arriving: int = ARRIVING, limit: float | None = None
+) -> WorldOutcome:
     """Run one scheduler by its name, or `module:name`, or a policy, for `arriving` intervals and those that end.
 
     With a `limit` (s of wall time) a decision that takes longer, or making the policy, ends this process by SIGALRM:
@@ -161,7 +170,7 @@ def run(world: World, policy: str | Policy, seed: int, arriving: int = ARRIVING,
         one = world.begin(seed, policy)
     else:
         one = world.begin(seed)
-        with _limited(limit):
+        with limited(limit):
             made = scheduler(policy).policy("interval") if isinstance(policy, str) else policy
         one.decide_by(_timed(per_interval(made, one), spent, limit))
     rows = [one.step() for _ in range(arriving - 1)]
@@ -178,7 +187,7 @@ def run(world: World, policy: str | Policy, seed: int, arriving: int = ARRIVING,
     slots = one.world.slots
     there = slots[slots["container"] >= 0]
     still = np.where(np.isnan(there["begun"]), end, there["begun"]) - there["created"] * world.length
-    return Outcome(
+    return WorldOutcome(
         energy=sum(row["energy"] for row in rows) / KWH,
         response=present / created,
         late=(float(np.asarray(ended["late"]).sum()) + left) / created,
@@ -193,7 +202,7 @@ def run(world: World, policy: str | Policy, seed: int, arriving: int = ARRIVING,
 
 
 @contextmanager
-def _limited(limit: float | None) -> Iterator[None]:
+def limited(limit: float | None) -> Iterator[None]:
     """Let the kernel end this process where what is done within takes more than `limit` s."""
     if limit is None:
         yield
@@ -210,7 +219,7 @@ def _timed(
     decide: Callable[[IntervalView], ArrayLike], spent: list[Any], limit: float | None
 ) -> Callable[[IntervalView], ArrayLike]:
     def timed(view: IntervalView) -> ArrayLike:
-        with _limited(limit):
+        with limited(limit):
             cpu, wall = time.process_time(), time.perf_counter()
             found = decide(view)
             spent[0] += time.process_time() - cpu

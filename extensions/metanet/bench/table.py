@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import json
 import math
 import signal
 import sys
@@ -15,26 +14,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cosim.engine
 import cosim.engine.interval
 import cosim.schedulers
 from cosim.contract import errors
 from cosim.contract.children import as_they_come
+from cosim.contract.seals import SealedLines
 from cosim.engine.interval.layout import POLICIES as COMPILED
 from cosim.extensions.metanet import catalogue
-from cosim.extensions.metanet.bench import suite
+from cosim.extensions.metanet.bench import scenarios, suite
 from cosim.extensions.metanet.catalogue import CATALOGUE
 from cosim.results import student
-from cosim.schedulers import POLICIES, SchedulerError, scheduler, target_of
+from cosim.schedulers import BUILTIN, POLICIES, SchedulerError, scheduler, target_of
 
 REFERENCE = "least-loaded"
 ENTRIES = (*COMPILED[1:], "edf", "priority", *CATALOGUE, "rollout", "search")
-_OURS = frozenset((*COMPILED, *POLICIES, *ENTRIES))
-FILE = "results.jsonl"
+TASKS = (
+    "nearest", "least-loaded", "random", "round-robin", "hybrid", "edf", "priority", "fuzzy", "bandit", "game",
+    *CATALOGUE, "rollout", "search",
+)  # fmt: skip  # of the continuum, but those that need a cloud or devices that compute
+_OURS = frozenset((*COMPILED, *BUILTIN, *POLICIES, *ENTRIES))
+FILE = "rows.jsonl"
 WEIGHTS = (".npy", ".npz", ".onnx", ".pkl", ".pt", ".pth", ".safetensors")  # suffixes
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableEntry:
     """A scheduler in the table."""
 
     name: str  # one that has a name, in the product or by an installed package, or module:name
@@ -44,7 +49,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One entry on one world under one seed."""
 
     entry: str
@@ -56,7 +61,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Limits:
+class EntryLimits:
     """Wall time, s, after which an entry of others is ended."""
 
     decision: float = 60.0  # and to be made: an import of a large library and a first compilation take some 20 s
@@ -64,7 +69,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedEntry:
     """An entry that was ended since it took too long, and where."""
 
     entry: str
@@ -76,19 +81,34 @@ class Ended:
         return f"entry '{self.entry}' was ended: {self.why} (world {self.world}, seed {self.seed})"
 
 
-def entry(name: str, limits: Limits | None = None) -> Entry:
-    """What an entry is made of; `licence` and `weights` (a path) are attributes of a policy of others.
+def entries_of(model: str) -> tuple[str, ...]:
+    """The entries of a table on worlds of this model."""
+    return TASKS if model == "continuum" else ENTRIES
+
+
+def frozen(world: str) -> str:
+    """The digest of the suite, or of the files of a world that is a scenario."""
+    return suite.DIGEST if world in suite.names() else digest(scenarios.files(world))
+
+
+def entry(name: str, limits: EntryLimits | None = None, model: str = "interval") -> TableEntry:
+    """What an entry on `model` is made of; `licence` and `weights` (a path) are attributes of a policy of others.
 
     A relative path is beside its module, else in the working directory. To the entry's code belong the imported
     modules beside it, and files of weights there. Raises `SchedulerError` for a name that is none, of a policy that
-    does not decide per interval or cannot be made, within `limits` if there are some, for weights that are no file, and
-    for a licence that is no name.
+    does not decide what the model asks or cannot be made, within `limits` if there are some, for weights that are no
+    file, and for a licence that is no name.
     """
     roots = [Path(one.__file__ or "").parent for one in (cosim.schedulers, catalogue)]
-    if name in COMPILED:
-        return Entry(name, "Apache-2.0", 0, digest([*Path(cosim.engine.interval.__file__).parent.glob("*.py")]))
+    if model == "continuum" and name in BUILTIN:
+        own = Path(cosim.engine.__file__).parent / "continuum" / "schedulers.py"
+        return TableEntry(name, "Apache-2.0", 0, digest([own]))
+    if name in COMPILED and model == "interval":
+        return TableEntry(name, "Apache-2.0", 0, digest([*Path(cosim.engine.interval.__file__).parent.glob("*.py")]))
     with _within(limits.decision if limits else None):
-        scheduler(name).policy("interval")
+        found = scheduler(name)
+        if found.make is not None or model == "interval":
+            found.policy(model)
     target = target_of(name)
     module = importlib.import_module(target.partition(":")[0])
     file = Path(module.__file__ or "")
@@ -114,7 +134,7 @@ def entry(name: str, limits: Limits | None = None) -> Entry:
         )
     size = sum(path.stat().st_size for path in known)
     code = [path for root in roots for path in root.rglob("*.py") if path.name != "train.py"]
-    return Entry(name, licence, size, digest([file, *known, *beside, *code]))
+    return TableEntry(name, licence, size, digest([file, *known, *beside, *code]))
 
 
 @contextmanager
@@ -151,23 +171,22 @@ def digest(files: Iterable[Path]) -> str:
     return found.hexdigest()[:16]
 
 
-def read(folder: Path) -> list[Row]:
-    """The results that a folder holds; a last line that was cut short is left out."""
-    file = folder / FILE
-    rows = []
-    for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else ():
+def read(folder: Path) -> list[TableRow]:
+    """The results that a folder holds. Raises `DamagedError` where they are not what was written."""
+    kept, rows = SealedLines(folder / FILE), []
+    for number, (line, _) in enumerate(kept.read(), 1):
         try:
-            rows.append(Row(**json.loads(line)))
-        except (ValueError, TypeError):
-            continue
+            rows.append(TableRow(**line["row"]))
+        except (LookupError, TypeError) as error:
+            raise kept.damaged(number) from error
     return rows
 
 
 def fill(
-    folder: Path, entries: Sequence[Entry], worlds: Sequence[str], seeds: Sequence[int], *, workers: int = 1,
-    told: Callable[[int, int, Row], None] | None = None, limits: Limits | None = None,
-    ended: Callable[[Ended], None] | None = None,
-) -> list[Row]:  # fmt: skip
+    folder: Path, entries: Sequence[TableEntry], worlds: Sequence[str], seeds: Sequence[int], *, workers: int = 1,
+    notify: Callable[[int, int, TableRow], None] | None = None, limits: EntryLimits | None = None,
+    ended: Callable[[EndedEntry], None] | None = None,
+) -> list[TableRow]:  # fmt: skip
     """Run what `folder` does not hold yet, write each result as it comes, and return the requested results.
 
     With `limits` entries of others run in processes of their own. One that takes longer is ended and reported to
@@ -176,23 +195,20 @@ def fill(
     folder.mkdir(parents=True, exist_ok=True)
     have = {(row.entry, row.digest, row.suite, row.world, row.seed): row for row in read(folder)}
     wanted = [
-        (each.name, each.digest, suite.DIGEST, world, seed) for world in worlds for seed in seeds for each in entries
+        (each.name, each.digest, frozen(world), world, seed) for world in worlds for seed in seeds for each in entries
     ]
     missing = [key for key in wanted if key not in have]
-    out = dict[str, Ended]()
-    with (folder / FILE).open("a", encoding="utf-8") as file:
-        if file.tell() and (folder / FILE).read_bytes()[-1:] != b"\n":
-            file.write("\n")  # a last line that was cut short swallows no other
-        for done, found in enumerate(_run(missing, workers, limits, out), 1):
-            if isinstance(found, Ended):
-                if out.setdefault(found.entry, found) is found and ended is not None:
-                    ended(found)
-                continue
-            file.write(json.dumps(vars(found)) + "\n")
-            file.flush()
-            have[found.entry, found.digest, found.suite, found.world, found.seed] = found
-            if told is not None:
-                told(done, len(missing), found)
+    out = dict[str, EndedEntry]()
+    kept = SealedLines(folder / FILE)
+    for done, found in enumerate(_run(missing, workers, limits, out), 1):
+        if isinstance(found, EndedEntry):
+            if out.setdefault(found.entry, found) is found and ended is not None:
+                ended(found)
+            continue
+        kept.append({"row": vars(found)})
+        have[found.entry, found.digest, found.suite, found.world, found.seed] = found
+        if notify is not None:
+            notify(done, len(missing), found)
     return [have[key] for key in wanted if key[0] not in out]
 
 
@@ -200,8 +216,8 @@ Key = tuple[str, str, str, str, int]  # entry, its digest, that of the suite, wo
 
 
 def _run(
-    missing: Sequence[Key], workers: int, limits: Limits | None, out: Mapping[str, Ended]
-) -> Iterator[Row | Ended]:
+    missing: Sequence[Key], workers: int, limits: EntryLimits | None, out: Mapping[str, EndedEntry]
+) -> Iterator[TableRow | EndedEntry]:
     """Rows as they come; with `limits` those of others after ours, without those of an entry that is `out` already."""
     ours = [(key,) for key in missing if limits is None or key[0] in _OURS]
     yield from (row for _, row in as_they_come(one, ours, workers))
@@ -215,42 +231,49 @@ def _run(
                 begun.append(key)
                 yield key, limits.decision
 
-    def lost(number: int, status: int | None) -> Row | Ended:
+    def lost(number: int, status: int | None) -> TableRow | EndedEntry:
         name, _, _, world, seed = begun[number]
         if status not in (None, -signal.SIGALRM):
             how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
             raise SchedulerError(f"entry '{name}' fails in world {world}, seed {seed}: its process ended {how}")
         what, most = ("a run", limits.run) if status is None else ("a decision", limits.decision)
-        return Ended(name, world, seed, f"{what} took more than {most:g} s")
+        return EndedEntry(name, world, seed, f"{what} took more than {most:g} s")
 
     yield from (found for _, found in as_they_come(one, theirs(), workers, limit=limits.run, lost=lost))
 
 
-def one(key: Key, limit: float | None = None) -> Row:
+def one(key: Key, limit: float | None = None) -> TableRow:
     """Run one entry on one world under one seed. Raises `SchedulerError` where the entry fails.
 
     A decision that takes longer than `limit` s ends this process, see `suite.run`.
     """
-    name, digest, frozen, world, seed = key
+    name, digest, kind, world, seed = key
     try:
-        found = suite.run(next(one for one in suite.worlds() if one.name == world), name, seed, limit=limit)
+        here = next((one for one in suite.worlds() if one.name == world), None)
+        run = scenarios.run(world, name, seed, limit) if here is None else suite.run(here, name, seed, limit=limit)
     except SchedulerError:
         raise
     except (Exception, SystemExit) as error:  # code of others may fail in any way
-        raise SchedulerError(f"entry '{name}' fails in world {world}, seed {seed}: {errors.told(error)}") from error
-    return Row(name, digest, frozen, world, seed, {k: float(v) for k, v in found._asdict().items()})
+        raise SchedulerError(
+            f"entry '{name}' fails in world {world}, seed {seed}: {errors.error_line(error)}"
+        ) from error
+    return TableRow(name, digest, kind, world, seed, {k: float(v) for k, v in run._asdict().items()})
 
 
-def score(row: Row, base: Row) -> float:
+def score(row: TableRow, base: TableRow) -> float:
     """log of sqrt(energy x response) against the reference under the same seed.
 
     Which of two entries is ahead does not depend on the reference.
     """
-    ratios = (row.figures[name] / base.figures[name] for name in ("energy", "response"))
-    return 0.5 * sum(map(math.log, ratios))
+    return 0.5 * sum(math.log(_ratio(row, base, name)) for name in ("energy", "response"))
 
 
-def compared(rows: Sequence[Row], entries: Sequence[Entry]) -> dict[str, Any]:
+def _ratio(row: TableRow, base: TableRow, name: str) -> float:
+    """1 where the reference has nothing of it: no node of the world has a power."""
+    return row.figures[name] / base.figures[name] if base.figures[name] else 1.0
+
+
+def compared(rows: Sequence[TableRow], entries: Sequence[TableEntry]) -> dict[str, Any]:
     """The table as data: per world, figures and scores with 95 % intervals, and paired differences to the best.
 
     A score is the geometric mean of energy and response against `least-loaded`; `sum` the arithmetic one. An entry is
@@ -291,7 +314,8 @@ def compared(rows: Sequence[Row], entries: Sequence[Entry]) -> dict[str, Any]:
             }
         )  # fmt: skip
     board.sort(key=lambda line: line["score"])
-    return {"suite": suite.DIGEST, "reference": reference, "seeds": seeds, "board": board, "worlds": table}
+    suites = list(dict.fromkeys(row.suite for row in rows))
+    return {"suite": ", ".join(suites), "reference": reference, "seeds": seeds, "board": board, "worlds": table}
 
 
 def _plain(value: float, digits: int = 2) -> str:
@@ -303,13 +327,10 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _cell(mine: Sequence[Row], base: Sequence[Row]) -> dict[str, float]:
+def _cell(mine: Sequence[TableRow], base: Sequence[TableRow]) -> dict[str, float]:
     found = {name: _mean([row.figures[name] for row in mine]) for name in suite.FIGURES}
     halves = {f"{name}_half": student.interval([row.figures[name] for row in mine])[1] for name in suite.FIGURES[:2]}
-    both = [
-        0.5 * (a.figures["energy"] / b.figures["energy"] + a.figures["response"] / b.figures["response"])
-        for a, b in zip(mine, base, strict=True)
-    ]
+    both = [0.5 * (_ratio(a, b, "energy") + _ratio(a, b, "response")) for a, b in zip(mine, base, strict=True)]
     return found | halves | {"sum": _mean(both)}
 
 
@@ -354,9 +375,9 @@ def markdown(found: Mapping[str, Any]) -> str:
     if found.get("ended"):
         lines += ["", "Ended, and in no table:", ""]
         lines.extend(f"- {one}" for one in found["ended"])
-    summaries = {world.name: world.summary for world in suite.worlds()}
     for world, cells in found["worlds"].items():
-        lines += ["", f"## {world}", "", f"{summaries[world]}.", ""]
+        known = {one.name: one.summary for one in suite.worlds()}
+        lines += ["", f"## {world}", "", f"{known.get(world) or scenarios.summary(world)}.", ""]
         lines += [
             "| entry | score | behind % | energy kWh | response s | late | cost USD | waiting s | moves | CPU ms |",
             "|---|---|---|---|---|---|---|---|---|---|",

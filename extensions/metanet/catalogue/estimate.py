@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 _OVER = 10.0  # added per unit of load that does not fit
 
 
-class Estimate:
+class PlacementEstimate:
     """Costs of many placements (n, T) of one state, by the forecast demand of each task.
 
     The tasks on a host share its speed: each gets its demand and an equal part of the rest, as far as the

@@ -32,7 +32,7 @@ from cosim.schedulers.state import Floats, State, decides
 Ints = NDArray[np.int64]
 
 
-class Tried(NamedTuple):
+class DecisionResults(NamedTuple):
     """The model's results of K decisions in one state."""
 
     features: Features
@@ -105,7 +105,7 @@ def candidates(state: State, rng: np.random.Generator, count: int) -> Ints:
     return np.stack(rows)
 
 
-def tried(state: State, scale: Scale, rows: Ints, figures: Records, pick: int) -> Tried | None:
+def tried(state: State, scale: Scale, rows: Ints, figures: Records, pick: int) -> DecisionResults | None:
     """The results of `branch` for decisions (K, T), of which `pick` is carried out; None if too few can be compared."""
     good = (figures["refused"] == 0.0) & (figures["waiting"] == figures["waiting"].min())
     good[pick] = True
@@ -117,17 +117,19 @@ def tried(state: State, scale: Scale, rows: Ints, figures: Records, pick: int) -
     energy = (figures["energy"] + figures["ahead"]) / power
     response = (figures["present"] + figures["left"]) / (len(state.tasks) * state.interval)
     none = np.zeros(len(state.hosts))
-    return Tried(features(state, scale), whole[good], energy[good], response[good], none, int(good[:pick].sum()))
+    return DecisionResults(
+        features(state, scale), whole[good], energy[good], response[good], none, int(good[:pick].sum())
+    )
 
 
-def collect(seed: int, worlds: int, intervals: int = 12, count: int = 24) -> Iterator[Tried]:
+def collect(seed: int, worlds: int, intervals: int = 12, count: int = 24) -> Iterator[DecisionResults]:
     """States of `worlds` worlds, met under decisions that are sometimes the best tried and sometimes any."""
     rng = np.random.Generator(np.random.PCG64(seed))
     for _ in range(worlds):
         one, scale = world(rng), Scale()
-        found: list[Tried] = []
+        found: list[DecisionResults] = []
 
-        def act(state: State, scale: Scale = scale, found: list[Tried] = found) -> Ints:
+        def act(state: State, scale: Scale = scale, found: list[DecisionResults] = found) -> Ints:
             scale.see(state)
             if len(state.tasks) == 0:
                 return np.empty(0, np.int64)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.extensions.metanet.catalogue import CATALOGUE
+from cosim.contract.plugins import load
 from cosim.extensions.metanet.catalogue.features import HOST_COLUMNS, TASK_COLUMNS, features
 from cosim.schedulers.objective import WEIGHT, Scale
 from cosim.schedulers.state import Floats, Policy, State
@@ -25,11 +24,7 @@ SEEN = 3 * len(HOST_COLUMNS) + 2 * len(TASK_COLUMNS) + 9
 
 def pool() -> list[Policy]:
     """The policies, made anew."""
-    found = []
-    for name in POOL:
-        module, _, attribute = CATALOGUE[name][0].partition(":")
-        found.append(getattr(importlib.import_module(module), attribute)())
-    return found
+    return [load("schedulers", name)() for name in POOL]
 
 
 def summary(state: State, scale: Scale) -> Floats:

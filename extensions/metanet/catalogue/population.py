@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.extensions.metanet.catalogue.features import Features, features
-from cosim.extensions.metanet.catalogue.networks import Surrogate
+from cosim.extensions.metanet.catalogue.networks import DecisionSurrogate
 from cosim.extensions.metanet.catalogue.relaxed import scales
 from cosim.schedulers.objective import Scale
 from cosim.schedulers.placing import decided, full, packed, settle, spread
@@ -22,7 +22,7 @@ class PlacementSearch(NamedTuple):
     """One decision as a search over vectors of hosts."""
 
     features: Features
-    surrogate: Surrogate
+    surrogate: DecisionSurrogate
     parts: tuple[float, float]
     can: NDArray[np.bool_]  # (T,) may change
     starts: Ints  # (n, T) hosts of simple decisions that all place as many tasks as they can
@@ -38,7 +38,7 @@ class PlacementSearch(NamedTuple):
         return found
 
 
-def problem(state: State, scale: Scale, surrogate: Surrogate) -> PlacementSearch | None:
+def problem(state: State, scale: Scale, surrogate: DecisionSurrogate) -> PlacementSearch | None:
     """The search for one decision; None when there is nothing to decide."""
     can = decided(state)
     if not can.any():

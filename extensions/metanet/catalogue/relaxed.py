@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.extensions.metanet.catalogue.features import Features, features
-from cosim.extensions.metanet.catalogue.networks import Surrogate
+from cosim.extensions.metanet.catalogue.networks import DecisionSurrogate
+from cosim.extensions.metanet.layers import softmax
 from cosim.schedulers.objective import WEIGHT, Scale, powers
 from cosim.schedulers.placing import decided, full, packed, settle, spread
 from cosim.schedulers.state import Floats, State
@@ -33,7 +34,12 @@ def hard(state: State, found: Ints) -> Floats:
 
 
 def best_of(
-    surrogate: Surrogate, f: Features, state: State, found: list[Ints], parts: tuple[float, float], caution: float
+    surrogate: DecisionSurrogate,
+    f: Features,
+    state: State,
+    found: list[Ints],
+    parts: tuple[float, float],
+    caution: float,
 ) -> Ints:
     """The decision with the least predicted cost; those that leave more tasks waiting only if all do."""
     left = np.array([(full(state, row) < 0).sum() for row in found])
@@ -49,7 +55,13 @@ class Relaxed:
     """
 
     def __init__(
-        self, surrogate: Surrogate, *, steps: int = 48, rate: float = 1.0, caution: float = 0.0, second: bool = False
+        self,
+        surrogate: DecisionSurrogate,
+        *,
+        steps: int = 48,
+        rate: float = 1.0,
+        caution: float = 0.0,
+        second: bool = False,
     ) -> None:
         self.surrogate, self.steps, self.rate, self.caution, self.second = surrogate, steps, rate, caution, second
         self.scale = Scale()
@@ -100,8 +112,7 @@ class Relaxed:
         return ends
 
     def _slope(self, f: Features, logits: Floats, parts: tuple[float, float]) -> Floats:
-        d = np.exp(logits - logits.max(axis=1, keepdims=True))
-        d /= d.sum(axis=1, keepdims=True)
+        d = softmax(np, logits)
         _, slope = self.surrogate.gradient(f, d, parts, self.caution)
         found: Floats = d * (slope - (d * slope).sum(axis=1, keepdims=True))
         return found * len(d)  # as the derivative of a task's own part

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from cosim.contract.extras import how_to_install
-from cosim.extensions.metanet.catalogue.experience import Tried, collect
+from cosim.extensions.metanet.catalogue.experience import DecisionResults, collect
 from cosim.extensions.metanet.catalogue.features import Features
-from cosim.extensions.metanet.catalogue.networks import SPREADS, Surrogate, surrogate_weights
+from cosim.extensions.metanet.catalogue.networks import SPREADS, DecisionSurrogate, surrogate_weights
 from cosim.schedulers.state import Floats
 
 JUDGED = 10_000  # seed of the first world that surrogates are judged on
@@ -39,6 +36,13 @@ def tensors(f: Features) -> Features:
     return Features(*parts)
 
 
+def trainable(weights: Mapping[str, Floats]) -> dict[str, Any]:
+    """The same as float32 tensors that a loss can be differentiated by."""
+    torch = library()
+
+    return {name: torch.tensor(value, dtype=torch.float32, requires_grad=True) for name, value in weights.items()}
+
+
 def one_hot(hosts: Any, count: int) -> Any:  # noqa: ANN401
     """(K, T, H) of hosts (K, T)."""
     torch = library()
@@ -55,7 +59,7 @@ def fit(
 
     torch.manual_seed(seed)
     torch.set_num_threads(1)
-    held = {name: torch.tensor(value, dtype=torch.float32, requires_grad=True) for name, value in weights.items()}
+    held = trainable(weights)
     steps = epochs * -(-len(samples) // batch)
     optimiser = torch.optim.Adam(held.values(), lr=rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
@@ -77,7 +81,7 @@ def fit(
     return {name: value.detach().numpy().astype(np.float32) for name, value in held.items()}, means
 
 
-def prepared(rows: Iterable[Tried]) -> list[tuple[Features, Any, Any, Any]]:
+def prepared(rows: Iterable[DecisionResults]) -> list[tuple[Features, Any, Any, Any]]:
     """Features, decisions (K, T, H), log energy and log response as tensors."""
     torch = library()
 
@@ -99,7 +103,7 @@ def surrogate_loss(weights: dict[str, Any], sample: Any, spread: bool) -> Any:  
     torch = library()
 
     f, decisions, energy, response = sample
-    found_e, found_r, first, second = Surrogate(weights).forward(torch, f, decisions)
+    found_e, found_r, first, second = DecisionSurrogate(weights).forward(torch, f, decisions)
     loss = 0.0
     for found, true, deviation in ((found_e, energy, first), (found_r, response, second)):
         error = torch.log(found + 1e-6) - true
@@ -134,9 +138,9 @@ def judged(weights: dict[str, Floats], first: int = JUDGED, worlds: int = 100) -
     return found
 
 
-def ranks(weights: dict[str, Floats], rows: Sequence[Tried]) -> dict[str, float]:
+def ranks(weights: dict[str, Floats], rows: Sequence[DecisionResults]) -> dict[str, float]:
     """How well a surrogate orders decisions of each state: mean rank correlations, of what differs in any."""
-    one = Surrogate({name: np.asarray(value, np.float64) for name, value in weights.items()})
+    one = DecisionSurrogate({name: np.asarray(value, np.float64) for name, value in weights.items()})
     found: dict[str, list[float]] = {"energy": [], "response": []}
     for row in rows:
         d = np.eye(len(row.features.hosts))[row.hosts]
@@ -150,14 +154,3 @@ def ranks(weights: dict[str, Floats], rows: Sequence[Tried]) -> dict[str, float]
 def _rank_correlation(a: Floats, b: Floats) -> float:
     first, second = (np.argsort(np.argsort(v, kind="stable"), kind="stable").astype(float) for v in (a, b))
     return float(np.corrcoef(first, second)[0, 1])
-
-
-def save(folder: str, weights: dict[str, Floats], figures: dict[str, Any], begun: float) -> None:
-    """Write `weights.npz` and `training.json` beside the module of a scheduler."""
-    place = Path(folder).parent
-    arrays: dict[str, Any] = {name: np.asarray(value, np.float32) for name, value in weights.items()}
-    np.savez_compressed(place / "weights.npz", **arrays)
-    figures = figures | {"cpu_seconds": round(time.process_time() - begun, 1)}
-    text = {name: round(v, 4) if isinstance(v, float) else v for name, v in figures.items()}
-    (place / "training.json").write_text(json.dumps(text, indent=1) + "\n", encoding="utf-8")
-    print(place.name, text)  # noqa: T201 - a program

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,14 @@ from cosim.extensions.metanet.catalogue.a3c import train as a3c
 from cosim.extensions.metanet.catalogue.dqn import train as dqn
 from cosim.extensions.metanet.catalogue.episodes import Step, one_interval
 from cosim.extensions.metanet.catalogue.experience import candidates, tried
-from cosim.extensions.metanet.catalogue.networks import made, stored
+from cosim.extensions.metanet.catalogue.networks import stored
 from cosim.extensions.metanet.catalogue.sequential import PAIR_INPUT, scores
-from cosim.extensions.metanet.catalogue.training import library, prepared, surrogate_loss
+from cosim.extensions.metanet.catalogue.training import library, prepared, surrogate_loss, trainable
+from cosim.extensions.metanet.layers import made, softmax
 from cosim.schedulers import scheduler
 from cosim.schedulers.models import interval_state, per_interval
 from cosim.schedulers.objective import Scale
-from cosim.schedulers.state import Floats, State
+from cosim.schedulers.state import Branching, Floats, State
 
 TUNABLE = ("pso", "ga", "dqn", "a3c", "gobi", "gosh")  # SimTune's six, in its order
 _CANDIDATES = 24  # decisions that a surrogate learns from per interval
@@ -42,11 +43,9 @@ class Tuning:
     """A scheduler that decides by a model, and learns from it; made by `tuning`."""
 
     def __init__(self, name: str, weights: dict[str, Floats], seed: int) -> None:
-        torch = library()
-
         self.policy: Any = scheduler(name).policy("interval")
         self._scale, self._rng = Scale(), np.random.Generator(np.random.PCG64([seed, 0x74756E65]))
-        self._held = {key: torch.tensor(w, dtype=torch.float32, requires_grad=True) for key, w in weights.items()}
+        self._held = trainable(weights)
 
     def decide(self, twin: Interval) -> NDArray[np.int64]:
         """(k, 2) decisions about slot and host, from the model in the present state of the system."""
@@ -60,7 +59,7 @@ class Tuning:
         """
         state = interval_state(twin, twin.state())
         if answers is not None:
-            state = state._replace(branch=answers)
+            state = state._replace(branch=cast(Branching, answers))  # a learner gives it candidates alone
         self._scale.see(state)
         if len(state.tasks):
             self._learn(state)
@@ -153,9 +152,7 @@ class _ByAdvantage(_ByTrial):
 
     def _choose(self, inputs: Floats, room: NDArray[np.bool_]) -> int:
         plain = {key: value.detach().numpy() for key, value in self._held.items()}
-        logits = np.where(room, scores(plain, inputs), -np.inf)
-        chances = np.exp(logits - logits.max())
-        return int(self._rng.choice(len(chances), p=chances / chances.sum()))
+        return int(self._rng.choice(len(room), p=softmax(np, np.where(room, scores(plain, inputs), -np.inf))))
 
     def _take(self, taken: list[Step]) -> None:
         slopes = a3c.gradients(self._held, taken)

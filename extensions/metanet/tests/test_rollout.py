@@ -7,7 +7,7 @@ from benchmarks.metanet import static_choice
 from cosim.extensions.metanet.catalogue.pool import CALL, MILLISECONDS, POOL, TARIFF, dollars, pool
 from cosim.extensions.metanet.rollout import Rollout
 from cosim.extensions.metanet.tests.test_catalogue import seen
-from cosim.schedulers import BRANCHING, list_schedulers, scheduler
+from cosim.schedulers import list_schedulers, scheduler
 from cosim.schedulers.objective import Scale, costs
 from cosim.schedulers.state import KEEP
 
@@ -37,7 +37,7 @@ def test_it_needs_a_model_that_branches():
     with pytest.raises(ValueError, match="branch"):
         scheduler("rollout").policy("interval")(now._replace(branch=None))
     (line,) = (line for line in list_schedulers() if line.name == "rollout")
-    assert line.models == BRANCHING
+    assert line.models == ("continuum", "interval")
 
 
 def test_dollars_are_the_price_of_busy_hosts_and_of_the_call_per_task_ended():

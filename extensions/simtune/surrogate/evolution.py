@@ -15,24 +15,24 @@ Loss = Callable[[Floats], Floats]  # units (n, d) -> (n,)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tried:
+class EvolutionTrials:
     """All vectors that a search tried, the best first."""
 
     units: Floats  # (n, d)
     losses: Floats  # (n,)
 
 
-def ordered(units: Floats, losses: Floats) -> Tried:
+def ordered(units: Floats, losses: Floats) -> EvolutionTrials:
     """The same, the best first; losses that are not finite come last."""
     losses = np.where(np.isfinite(losses), losses, np.inf)
     order = np.argsort(losses, kind="stable")
-    return Tried(units[order], losses[order])
+    return EvolutionTrials(units[order], losses[order])
 
 
 def evolution_strategy(
     loss: Loss, start: ArrayLike, *, generations: int = 40, children: int = 40, parents: int = 10, step: float = 0.2,
     seed: int = 1,
-) -> Tried:  # fmt: skip
+) -> EvolutionTrials:  # fmt: skip
     """(mu, lambda)-evolution strategy with self-adapted steps, from `start` (d,) of the unit cube.
 
     Every child is the mean of two parents, moved by a normal step whose log-normal size it inherits
@@ -59,7 +59,7 @@ def evolution_strategy(
 
 def mutation_crossover(
     loss: Loss, start: ArrayLike, *, generations: int = 40, population: int = 40, elite: int = 4, seed: int = 1
-) -> Tried:
+) -> EvolutionTrials:
     """Genetic search: tournaments of two, uniform crossover, mutation of a gene with chance max(0.1, 1/d), an elite.
 
     The first population is `start` (d,) and points of the whole cube. A mutation is a normal step of 0.1,
@@ -92,7 +92,7 @@ def mutation_crossover(
 def descent(
     loss: Loss, gradients: Callable[[Floats], Floats], encoding: Encoding, starts: ArrayLike, *, steps: int = 200,
     rate: float = 0.05,
-) -> Tried:  # fmt: skip
+) -> EvolutionTrials:  # fmt: skip
     """Gradient descent on the parameters with momentum 0.9, from every row of `starts` (n, d): equation 6.
 
     `gradients` gives (n, d) of units that are relaxed: a discrete parameter moves along its levels as if

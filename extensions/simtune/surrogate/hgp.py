@@ -45,7 +45,7 @@ class HeteroscedasticProcess:
         wide = 2.0 * self._scales
         second = _posterior(_kernel(x, x, wide), np.full(len(x), 1.0), (log_noise - self._level)[:, None])
         self._second, self._wide = second[1], wide
-        self._lower, self._alpha = _posterior(_kernel(x, x, self._scales), self._noise(x), z)
+        _, self._alpha = _posterior(_kernel(x, x, self._scales), self._noise(x), z)
 
     def _noise(self, x: Floats) -> Floats:
         """(n,) variances of the noise in standardised outputs."""
@@ -57,13 +57,6 @@ class HeteroscedasticProcess:
         x = np.atleast_2d(np.asarray(inputs, np.float64))
         said = linear.product(_kernel(x, self._x, self._scales), self._alpha)
         return np.asarray(self._mean + self._sd * said, np.float64)
-
-    def spread(self, inputs: ArrayLike) -> Floats:
-        """(n, q) standard deviations of an answer of the simulator: of the mean, and of its noise."""
-        x = np.atleast_2d(np.asarray(inputs, np.float64))
-        cross = linear.solve(self._lower, _kernel(x, self._x, self._scales).T)
-        variance = np.maximum(1.0 - (cross**2).sum(axis=0), 0.0) + self._noise(x)
-        return np.asarray(np.sqrt(variance)[:, None] * self._sd, np.float64)
 
 
 def _kernel(a: Floats, b: Floats, scales: Floats) -> Floats:

@@ -20,7 +20,7 @@ from cosim.extensions.simtune.surrogate import evolution, tree
 from cosim.extensions.simtune.surrogate.encoding import Encoding
 from cosim.extensions.simtune.surrogate.layers import Architecture
 from cosim.extensions.simtune.surrogate.models import NetworkSurrogate, ProcessSurrogate, Surrogate
-from cosim.extensions.simtune.surrogate.network import Learned, Training
+from cosim.extensions.simtune.surrogate.network import TrainingOptions, TrainingResult
 from cosim.extensions.simtune.surrogate.simulator import Simulator
 from cosim.extensions.simtune.surrogate.target import Conditions
 from cosim.twin.problem import CalibrationProblem
@@ -49,12 +49,12 @@ class Pipeline:
     rounds: int = 4  # of training, search and simulation
     streams: int = 4  # of random numbers that the random vectors are spread over
     finalists: int = 8  # proposals simulated once more under every stream
-    training: Training = field(default_factory=lambda: Training(epochs=30, patience=10))
+    training: TrainingOptions = field(default_factory=lambda: TrainingOptions(epochs=30, patience=10))
     tree: tree.Tree = field(default_factory=lambda: tree.Tree(rollouts=40))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tuned:
+class MethodResult:
     """What a method proposes."""
 
     method: str
@@ -73,7 +73,7 @@ def tune(
     pipeline: Pipeline | None = None,
     conditions: Conditions | None = None,
     seed: int = 1,
-) -> Tuned:
+) -> MethodResult:
     """Tune the parameters of `problem` by one of `METHODS`; only the fit part is looked at.
 
     `conditions` are W and G; without them `Conditions.of(problem)`. The same seed gives the same answer as
@@ -88,19 +88,19 @@ def tune(
     surrogate, _ = METHODS[method]
     if method == "human set":
         gap = float(simulator.gaps(start)[0])
-        return _told(problem, method, start, gap, simulator, began, float("nan"))
+        return _outcome(problem, method, start, gap, simulator, began, float("nan"))
     if not surrogate:
-        return _told(problem, method, *_direct(simulator, how, start), simulator, began, float("nan"))
+        return _outcome(problem, method, *_direct(simulator, how, start), simulator, began, float("nan"))
     model = _model(surrogate, simulator, conditions or Conditions.of(problem), seed)
     unit, gap, r2 = _through(model, simulator, how, method, start, seed)
-    return _told(problem, method, unit, gap, simulator, began, r2)
+    return _outcome(problem, method, unit, gap, simulator, began, r2)
 
 
-def _told(
+def _outcome(
     problem: CalibrationProblem, method: str, unit: Floats, gap: float, simulator: Simulator, began: float, r2: float
-) -> Tuned:
+) -> MethodResult:
     values = problem.space.values(unit)[0]
-    return Tuned(method, unit, values, gap, simulator.spent, process_time() - began, r2)
+    return MethodResult(method, unit, values, gap, simulator.spent, process_time() - began, r2)
 
 
 def _model(kind: str, simulator: Simulator, conditions: Conditions, seed: int) -> Surrogate:
@@ -122,7 +122,7 @@ def _through(
     each = max(1, (simulator.left - finals - 1) // how.rounds)
     # The author's own values are where the search begins, and a proposal like any other.
     proposed, gaps = start[None], simulator.gaps(start) if high else np.array([np.inf])
-    learned = Learned(0, float("nan"), float("nan"), "")
+    learned = TrainingResult(0, float("nan"), float("nan"), "")
     for turn in range(how.rounds):
         # The first training is the long one; the others go on from its weights.
         share = 0.7 if turn == 0 else 0.8 / (how.rounds - turn)
@@ -167,7 +167,7 @@ def _direct(simulator: Simulator, how: Pipeline, start: Floats) -> tuple[Floats,
 
 def _searched(
     kind: str, model: Surrogate, encoding: Encoding, start: Floats, how: Pipeline, seed: int
-) -> evolution.Tried:
+) -> evolution.EvolutionTrials:
     def loss(units: Floats) -> Floats:
         return model.gaps(encoding.features(units))
 
@@ -177,7 +177,7 @@ def _searched(
             return np.asarray(model.gradients(encoding.features(unit))[0], np.float64)
 
         found = tree.search(encoding, loss, gradient, start, tree=how.tree, seed=seed)
-        return evolution.Tried(found.units, found.losses)
+        return evolution.EvolutionTrials(found.units, found.losses)
     if kind == "es":
         return evolution.evolution_strategy(loss, start, seed=seed)
     if kind == "crossover":

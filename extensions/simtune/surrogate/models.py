@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from cosim.extensions.simtune.surrogate.hgp import MOST, HeteroscedasticProcess
 from cosim.extensions.simtune.surrogate.layers import Architecture
-from cosim.extensions.simtune.surrogate.network import Learned, Network, Training
-from cosim.extensions.simtune.surrogate.target import Conditions, Target
+from cosim.extensions.simtune.surrogate.network import QosNetwork, TrainingOptions, TrainingResult
+from cosim.extensions.simtune.surrogate.target import Conditions, QosTarget
 
 Floats = NDArray[np.float64]
 
@@ -20,7 +20,7 @@ _DRAWS = 2  # of Monte-Carlo dropout per question
 class Surrogate(Protocol):
     """f^ of equation 4."""
 
-    def fit(self, features: Floats, qos: Floats, training: Training) -> Learned:
+    def fit(self, features: Floats, qos: Floats, training: TrainingOptions) -> TrainingResult:
         """Learn rows (n, e) and (n, q); a second call goes on with more rows."""
 
     def predict(self, features: Floats) -> Floats:
@@ -37,14 +37,14 @@ class NetworkSurrogate:
     """A network of torch; gaps and gradients are means over Monte-Carlo dropout."""
 
     def __init__(
-        self, architecture: Architecture, conditions: Conditions, target: Target, features: int, seed: int
+        self, architecture: Architecture, conditions: Conditions, target: QosTarget, features: int, seed: int
     ) -> None:
         widths = conditions.workload.shape[1], conditions.hosts.shape[1]
-        self._network = Network(*widths, features, target.width, architecture=architecture, seed=seed)
+        self._network = QosNetwork(*widths, features, target.width, architecture=architecture, seed=seed)
         self._around = conditions.workload[None], conditions.hosts[None]
         self._target = target
 
-    def fit(self, features: Floats, qos: Floats, training: Training) -> Learned:
+    def fit(self, features: Floats, qos: Floats, training: TrainingOptions) -> TrainingResult:
         return self._network.fit(*self._around, features, qos, training)
 
     def predict(self, features: Floats) -> Floats:
@@ -63,11 +63,11 @@ class NetworkSurrogate:
 class ProcessSurrogate:
     """The heteroscedastic process. Of many rows it learns those with the lowest gaps, and others evenly."""
 
-    def __init__(self, target: Target, seed: int) -> None:
+    def __init__(self, target: QosTarget, seed: int) -> None:
         self._target, self._seed = target, seed
         self._process: HeteroscedasticProcess | None = None
 
-    def fit(self, features: Floats, qos: Floats, training: Training) -> Learned:
+    def fit(self, features: Floats, qos: Floats, training: TrainingOptions) -> TrainingResult:
         order = np.argsort(self._target.gaps(qos), kind="stable")
         best, rest = order[: MOST // 2], order[MOST // 2 :]
         rest = rest[:: max(1, -(-len(rest) // (MOST // 2)))]
@@ -78,7 +78,7 @@ class ProcessSurrogate:
         around = y[tested] - y[tested].mean(axis=0)
         self._process = HeteroscedasticProcess(x, y, seed=self._seed)
         r2 = 1.0 - float((error**2).sum() / max((around**2).sum(), 1e-12))
-        return Learned(1, float(np.linalg.norm(error, axis=1).mean()), r2, "fitted")
+        return TrainingResult(1, float(np.linalg.norm(error, axis=1).mean()), r2, "fitted")
 
     def predict(self, features: Floats) -> Floats:
         if self._process is None:

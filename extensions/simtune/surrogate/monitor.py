@@ -27,7 +27,7 @@ _USUAL = 4.0  # intervals of response that are 0.5 in the normalised figure
 QOS = ("energy", "response")
 
 
-class Row(NamedTuple):
+class IntervalRow(NamedTuple):
     """One interval: a row of the trace {(W, G, Q)}."""
 
     # (T, 2 H) per host MIPS demanded and memory used, as shares of the fleet's stated size; the last step is after
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Model:
+class MonitorModel:
     """The simulator: a fleet, its workload, and the space of what is not known of them.
 
     The names of the space are of `cosim.engine.interval.replicas.PARAMETERS`. "NAME of GROUP" is NAME for the hosts
@@ -79,7 +79,7 @@ class Model:
 class Testbed:
     """One simulation and what was seen of it."""
 
-    def __init__(self, model: Model, values: Floats, seed: int) -> None:
+    def __init__(self, model: MonitorModel, values: Floats, seed: int) -> None:
         self.model = model
         self.simulation = model.interval(values, seed)
         self._own = self.simulation.world.hosts[list(_IS)].copy()
@@ -121,7 +121,7 @@ class Testbed:
         """(H, 4) G: the stated fleet, before the parameters are applied, and its utilisation."""
         return np.concatenate([self._known, view.utilisation[:, None]], axis=1)
 
-    def enact(self, decisions: Decisions) -> Row:
+    def enact(self, decisions: Decisions) -> IntervalRow:
         """Let one interval pass under `decisions`; what was seen. Decisions that do not fit are refused."""
         view = self.view()
         series, graph = self.series(view, decisions), self.graph(view)
@@ -129,7 +129,7 @@ class Testbed:
         self.figures.append(figures)
         qos = self._qos(figures)
         self.past = series[1:]
-        return Row(series, graph, qos)
+        return IntervalRow(series, graph, qos)
 
     def _qos(self, figures: dict[str, float]) -> Floats:
         """(2,) normalised; without completions the response is that of the last interval with some."""
@@ -155,7 +155,7 @@ class Testbed:
         self.simulation.world.rules["overhead"] = self._overhead
         return self.simulation
 
-    def foretold(self, snapshot: IntervalSnapshot, response: float, decisions: Decisions) -> Floats:
+    def predicted(self, snapshot: IntervalSnapshot, response: float, decisions: Decisions) -> Floats:
         """(2,) f(W, G; phi): what this simulation makes of another's state in one interval under `decisions`.
 
         `snapshot` and `response` are `Testbed.snapshot` of the other one.
@@ -175,7 +175,7 @@ def random_decisions(view: IntervalView, random: np.random.Generator) -> Decisio
     return np.stack([chosen, random.integers(len(view.mips), size=len(chosen))], axis=1).astype(np.int64)
 
 
-class Trace(NamedTuple):
+class IntervalTrace(NamedTuple):
     """Rows {(W, G, phi, Q)} of many intervals."""
 
     workload: Floats  # (n, T, 2 H)
@@ -184,7 +184,7 @@ class Trace(NamedTuple):
     qos: Floats  # (n, 2)
 
 
-def explore(model: Model, *, runs: int, intervals: int, seed: int, units: Floats | None = None) -> Trace:
+def explore(model: MonitorModel, *, runs: int, intervals: int, seed: int, units: Floats | None = None) -> IntervalTrace:
     """Intervals under a random scheduler and random parameters: what surrogate and scheduler learn first.
 
     Every run has parameters of its own, or all have `units` (d,). The first `model.steps` intervals are not kept.
@@ -199,7 +199,7 @@ def explore(model: Model, *, runs: int, intervals: int, seed: int, units: Floats
             if t >= model.steps:
                 rows.append(row)
                 kept.append(unit)
-    return Trace(
+    return IntervalTrace(
         np.array([row.workload for row in rows]), np.array([row.hosts for row in rows]), np.array(kept),
         np.array([row.qos for row in rows]),
     )  # fmt: skip

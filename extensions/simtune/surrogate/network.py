@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class TrainingOptions:
     """How a network is trained; rate, decay and split are the paper's."""
 
     rate: float = 1e-4  # of Adam
@@ -30,7 +30,7 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class TrainingResult:
     """How training went."""
 
     epochs: int
@@ -39,7 +39,7 @@ class Learned:
     stopped: str  # early stop, epochs, budget of time
 
 
-class Network:
+class QosNetwork:
     """f^(W, phi, G; theta): QoS vectors in (0, 1) of parameter features under conditions.
 
     `workload` F, `hosts` C, `parameters` e and `qos` q are the widths of inputs and output. Everything
@@ -71,14 +71,19 @@ class Network:
         return layers.forward(self._torch, self.architecture, self._layers, series, graph, features, self.sizes.dropout)
 
     def fit(
-        self, series: ArrayLike, graph: ArrayLike, features: ArrayLike, qos: ArrayLike, training: Training | None = None
-    ) -> Learned:
+        self,
+        series: ArrayLike,
+        graph: ArrayLike,
+        features: ArrayLike,
+        qos: ArrayLike,
+        training: TrainingOptions | None = None,
+    ) -> TrainingResult:
         """Minimise equation 11, the sum of ||Q - f^||, over rows; goes on from the present weights.
 
         `series` (n or 1, T, F), `graph` (n or 1, H, C), `features` (n, e), `qos` (n, q). The weights at
         the lowest test loss are kept.
         """
-        how, torch = training or Training(), self._torch
+        how, torch = training or TrainingOptions(), self._torch
         w, g, x, y = map(self._tensor, (series, graph, features, qos))
         order = self._random.permutation(len(x))
         tested = max(1, round(how.tested * len(x)))
@@ -120,7 +125,7 @@ class Network:
         held = np.asarray(qos, np.float64)[test]
         rest = held - self.predict(some[0], some[1], np.asarray(features)[test]).mean(axis=0)
         around = held - held.mean(axis=0)
-        return Learned(epoch, best, 1.0 - float((rest**2).sum() / max((around**2).sum(), 1e-12)), stopped)
+        return TrainingResult(epoch, best, 1.0 - float((rest**2).sum() / max((around**2).sum(), 1e-12)), stopped)
 
     def predict(self, series: ArrayLike, graph: ArrayLike, features: ArrayLike, *, draws: int = 8) -> Floats:
         """(draws, n, q) QoS vectors; the draws differ by Monte-Carlo dropout."""

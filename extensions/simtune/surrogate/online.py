@@ -23,14 +23,14 @@ from cosim.extensions.simtune.surrogate.encoding import Encoding
 from cosim.extensions.simtune.surrogate.monitor import (
     QOS,
     Decisions,
-    Model,
-    Row,
+    IntervalRow,
+    IntervalTrace,
+    MonitorModel,
     Testbed,
-    Trace,
     explore,
     random_decisions,
 )
-from cosim.extensions.simtune.surrogate.network import Learned, Network, Training
+from cosim.extensions.simtune.surrogate.network import QosNetwork, TrainingOptions, TrainingResult
 from cosim.extensions.simtune.surrogate.placement import LearnedPlacement
 
 Floats = NDArray[np.float64]
@@ -44,7 +44,7 @@ _NEAR = (0.2, 0.2, 0.1, 0.1, 0.05, 0.05, 0.02, 0.02)  # steps in the unit cube t
 
 
 @dataclass(frozen=True, slots=True)
-class Online:
+class OnlineOptions:
     """Options of the loop.
 
     `generator` makes the data of line 7: the surrogate as in the paper, or the simulator itself (the paper's "w/o
@@ -78,7 +78,7 @@ class TunedScheduler(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class History:
+class OnlineHistory:
     """What happened, a row per interval."""
 
     measured: Floats  # (n, 2) normalised QoS
@@ -90,33 +90,33 @@ class History:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
+class OfflineResult:
     """The outcome of the offline part: f, f^ and how well it learned."""
 
-    model: Model
-    network: Network
-    learned: Learned
-    trace: Trace
+    model: MonitorModel
+    network: QosNetwork
+    learned: TrainingResult
+    trace: IntervalTrace
 
 
 def prepare(
-    model: Model, *, runs: int = 60, intervals: int = 20, seed: int = 1, training: Training | None = None
-) -> Prepared:
+    model: MonitorModel, *, runs: int = 60, intervals: int = 20, seed: int = 1, training: TrainingOptions | None = None
+) -> OfflineResult:
     """Train the surrogate on the simulator under a random scheduler and random parameters."""
     trace = explore(model, runs=runs, intervals=intervals, seed=seed)
     encoding = Encoding(model.space)
-    network = Network(trace.workload.shape[2], trace.hosts.shape[2], encoding.width, len(QOS), seed=seed)
-    how = training or Training(epochs=30)
+    network = QosNetwork(trace.workload.shape[2], trace.hosts.shape[2], encoding.width, len(QOS), seed=seed)
+    how = training or TrainingOptions(epochs=30)
     learned = network.fit(trace.workload, trace.hosts, encoding.features(trace.units), trace.qos, how)
-    return Prepared(model, network, learned, trace)
+    return OfflineResult(model, network, learned, trace)
 
 
-def scheduler(prepared: Prepared, unit: Floats, *, offline: str = "simulator", seed: int = 1) -> LearnedPlacement:
+def scheduler(prepared: OfflineResult, unit: Floats, *, offline: str = "simulator", seed: int = 1) -> LearnedPlacement:
     """g after its offline training with the parameters at `unit` (d,): data of the simulator or of the surrogate."""
     if offline == "simulator":
         trace = explore(prepared.model, runs=8, intervals=25, seed=seed, units=unit)
     else:
-        some = Trace(*(part[::4] for part in prepared.trace))
+        some = IntervalTrace(*(part[::4] for part in prepared.trace))
         features = np.repeat(Encoding(prepared.model.space).features(unit), len(some.units), axis=0)
         said = prepared.network.predict(some.workload, some.hosts, features).mean(axis=0)
         trace = some._replace(qos=np.asarray(said, np.float64))
@@ -126,7 +126,7 @@ def scheduler(prepared: Prepared, unit: Floats, *, offline: str = "simulator", s
 
 
 def _answers(
-    prepared: Prepared, testbed: Testbed, view: IntervalView, unit: Floats, past: Floats, response: float
+    prepared: OfflineResult, testbed: Testbed, view: IntervalView, unit: Floats, past: Floats, response: float
 ) -> Answers:
     """The surrogate's answers about decisions at the state of `view`, under the parameters at `unit` (d,).
 
@@ -155,7 +155,7 @@ def _answers(
     return said
 
 
-def _beforehand(prepared: Prepared, tuned: TunedScheduler, start: Floats, how: Online, seed: int) -> None:
+def _beforehand(prepared: OfflineResult, tuned: TunedScheduler, start: Floats, how: OnlineOptions, seed: int) -> None:
     """What `tuned` learns before it meets the system: on the simulator at the parameters `start` (d,)."""
     stream = int(np.random.SeedSequence([seed, 0x6F66]).generate_state(1)[0])
     simulated = prepared.model.testbed(prepared.model.space.values(start)[0], stream)
@@ -168,22 +168,22 @@ def _beforehand(prepared: Prepared, tuned: TunedScheduler, start: Floats, how: O
 
 
 def run(
-    prepared: Prepared,
+    prepared: OfflineResult,
     reality: Testbed,
     start: Floats,
     *,
-    online: Online | None = None,
+    online: OnlineOptions | None = None,
     seed: int = 1,
     tuned: TunedScheduler | None = None,
-) -> tuple[History, LearnedPlacement]:
+) -> tuple[OnlineHistory, LearnedPlacement]:
     """Algorithm 1 over `reality`, from the parameters at `start` (d,) of the unit cube; everything from `seed`.
 
     With `tuned` that scheduler decides and learns; the linear one returned then has learned nothing.
     """
-    how, model = online or Online(), prepared.model
+    how, model = online or OnlineOptions(), prepared.model
     random = np.random.default_rng(np.random.SeedSequence([seed, 0x6F6E]))
     learner = LearnedPlacement() if tuned else scheduler(prepared, start, offline=how.offline, seed=seed)
-    unit, seen, met = np.asarray(start, np.float64), list[Row](), list[tuple[Moment, Floats, Decisions]]()
+    unit, seen, met = np.asarray(start, np.float64), list[IntervalRow](), list[tuple[Moment, Floats, Decisions]]()
     rows: list[tuple[Floats, Floats, float, float, float, list[float]]] = []
     values = model.space.values(unit)[0]
     first = now = model.testbed(values, seed)
@@ -201,14 +201,14 @@ def run(
         series = np.array([reality.series(view, option) for option in options])
         past, row = reality.past, reality.enact(decisions)
         seen, met = [*seen, row][-how.window :], [*met, (state, row.qos, decisions)][-how.window :]
-        gaps = [_norm(row.qos - simulated.foretold(*state, decisions)) for simulated in (now, first)]
-        told = float("nan")
+        gaps = [_norm(row.qos - simulated.predicted(*state, decisions)) for simulated in (now, first)]
+        reported = float("nan")
         marks.append(process_time())
         if how.tune:
             if how.agree == "simulator":
-                unit, told = _by_simulator(model, met, unit, seed, random)
+                unit, reported = _by_simulator(model, met, unit, seed, random)
             else:
-                unit, told = _line_6(prepared, seen, unit, how, seed + t)
+                unit, reported = _line_6(prepared, seen, unit, how, seed + t)
             now = model.testbed(model.space.values(unit)[0], seed)
         marks.append(process_time())
         if tuned:
@@ -216,15 +216,15 @@ def run(
             tuned.learn(now.at(state[0]), said)
         else:
             if how.generator == "simulator":
-                qos = np.array([now.foretold(*state, option) for option in options])
+                qos = np.array([now.predicted(*state, option) for option in options])
             else:
                 features = np.repeat(Encoding(model.space).features(unit), len(options), axis=0)
                 graphs = np.repeat(graph[None], len(options), axis=0)
                 qos = prepared.network.predict(series, graphs, features, draws=_DRAWS).mean(axis=0)
             learner.tune(series[:, -1], graph[None], qos)
         spent = [marks[1] - marks[0], marks[3] - marks[2], process_time() - marks[3]]
-        rows.append((row.qos, model.space.values(unit)[0], told, *gaps, spent))
-    return History(*(np.array(column) for column in zip(*rows, strict=True))), learner
+        rows.append((row.qos, model.space.values(unit)[0], reported, *gaps, spent))
+    return OnlineHistory(*(np.array(column) for column in zip(*rows, strict=True))), learner
 
 
 def _norm(difference: Floats) -> float:
@@ -232,7 +232,11 @@ def _norm(difference: Floats) -> float:
 
 
 def _by_simulator(
-    model: Model, met: list[tuple[Moment, Floats, Decisions]], unit: Floats, seed: int, random: np.random.Generator
+    model: MonitorModel,
+    met: list[tuple[Moment, Floats, Decisions]],
+    unit: Floats,
+    seed: int,
+    random: np.random.Generator,
 ) -> tuple[Floats, float]:
     """As `_line_6`, by what the simulator makes of each state and decision of the window: `unit`, any point, near ones.
 
@@ -241,7 +245,7 @@ def _by_simulator(
 
     def loss(at: Floats) -> float:
         simulated = model.testbed(model.space.values(at)[0], seed)
-        return float(np.mean([_norm(qos - simulated.foretold(*state, decisions)) for state, qos, decisions in met]))
+        return float(np.mean([_norm(qos - simulated.predicted(*state, decisions)) for state, qos, decisions in met]))
 
     best, least = unit, loss(unit)
     for step in (None, *_NEAR):
@@ -253,10 +257,12 @@ def _by_simulator(
     return best, least
 
 
-def _line_6(prepared: Prepared, seen: list[Row], unit: Floats, how: Online, seed: int) -> tuple[Floats, float]:
+def _line_6(
+    prepared: OfflineResult, seen: list[IntervalRow], unit: Floats, how: OnlineOptions, seed: int
+) -> tuple[Floats, float]:
     """The parameters, and their gap, that the tree search finds for the rows of the window, from `unit`."""
     encoding = Encoding(prepared.model.space)
-    series, graphs, measured = (np.array([getattr(row, name) for row in seen]) for name in Row._fields)
+    series, graphs, measured = (np.array([getattr(row, name) for row in seen]) for name in IntervalRow._fields)
 
     def each(units: Floats) -> tuple[Floats, Floats, Floats]:
         """Every unit with every row."""

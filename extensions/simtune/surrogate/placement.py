@@ -18,7 +18,7 @@ FEATURES = 8
 
 
 def features(steps: Floats, hosts: Floats) -> Floats:
-    """(n, 8) of loads `steps` (n, 2 H) and graphs `hosts` (n or 1, H, 4), as `monitor.Row` holds them.
+    """(n, 8) of loads `steps` (n, 2 H) and graphs `hosts` (n or 1, H, 4), as `monitor.IntervalRow` holds them.
 
     1; mean load over hosts weighted by their size, mean square of the load, mean and maximum of what
     exceeds 1; share of hosts without load; mean memory used; mean load times latency.
@@ -53,7 +53,7 @@ class LearnedPlacement:
             self._covariance = (self._covariance - np.outer(gain, x @ self._covariance)) / self._forgetting
             self._covariance = 0.5 * (self._covariance + self._covariance.T)
 
-    def told(self, steps: Floats, hosts: Floats) -> Floats:
+    def expected(self, steps: Floats, hosts: Floats) -> Floats:
         """(n,) the objective it expects."""
         return np.asarray(features(steps, hosts) @ self.weights, np.float64)
 
@@ -70,7 +70,7 @@ class LearnedPlacement:
             at = np.arange(count)
             options[at, at] += view.demand[k] / view.mips
             options[at, at + count] += view.size[k] / view.ram
-            objective = np.where(view.up & (free >= view.size[k]), self.told(options, hosts[None]), np.inf)
+            objective = np.where(view.up & (free >= view.size[k]), self.expected(options, hosts[None]), np.inf)
             best = int(np.argmin(objective))
             if np.isfinite(objective[best]):
                 decisions.append((int(view.slot[k]), best))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cosim.extensions.simtune.surrogate.encoding import Encoding
-from cosim.extensions.simtune.surrogate.target import Target
+from cosim.extensions.simtune.surrogate.target import QosTarget
 from cosim.twin.problem import CalibrationProblem
 
 Floats = NDArray[np.float64]
@@ -27,23 +27,18 @@ class Simulator:
     seconds: float = float("inf")
     seed: int = 1
     spent: int = 0
-    target: Target = field(init=False)
+    target: QosTarget = field(init=False)
     encoding: Encoding = field(init=False)
     began: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.target, self.encoding = Target(self.problem.fit.observed), Encoding(self.problem.space)
+        self.target, self.encoding = QosTarget(self.problem.fit.observed), Encoding(self.problem.space)
         self.began = process_time()
 
     @property
     def left(self) -> int:
         """Runs that may still be spent."""
         return self.runs - self.spent
-
-    @property
-    def late(self) -> bool:
-        """Whether the budget of CPU time is spent."""
-        return process_time() - self.began > self.seconds
 
     def time_left(self) -> float:
         """Seconds of CPU that may still be spent."""

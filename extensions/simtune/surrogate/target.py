@@ -17,7 +17,7 @@ STEPS = 16  # of the workload series
 _POINTS = 32  # quantiles per block
 
 
-class Target:
+class QosTarget:
     """QoS vectors of simulated signals, in (0, 1), and their reality gap.
 
     Of a paired signal a figure is the mean of one of `blocks` parts in order of time; of others the mean

@@ -54,7 +54,7 @@ class TreeNode:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class TreeTrials:
     """All vectors that the search tried, the best first."""
 
     units: Floats  # (n, d)
@@ -75,7 +75,7 @@ def bounds(node: TreeNode, exploration: float) -> Floats:
 
 def search(
     encoding: Encoding, loss: Loss, gradient: Gradient, start: ArrayLike, *, tree: Tree | None = None, seed: int = 1
-) -> Found:
+) -> TreeTrials:
     """Search from `start` (d,), a point of the unit cube; `loss` is asked for batches of children.
 
     A loss that is not finite counts as very bad. The same seed gives the same tree.
@@ -96,7 +96,7 @@ def search(
             _back_propagate(node)
     losses = np.array([node.loss for node in nodes])
     order = np.argsort(losses, kind="stable")
-    return Found(np.array([nodes[k].unit for k in order]), losses[order], root)
+    return TreeTrials(np.array([nodes[k].unit for k in order]), losses[order], root)
 
 
 def _finite(losses: Floats) -> Floats:

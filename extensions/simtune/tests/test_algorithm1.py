@@ -7,12 +7,12 @@ import pytest
 
 from cosim.engine.interval import ContainerArrivals, azure_fog, static
 from cosim.extensions.simtune.surrogate import tree
-from cosim.extensions.simtune.surrogate.monitor import Model, explore, random_decisions
+from cosim.extensions.simtune.surrogate.monitor import MonitorModel, explore, random_decisions
 from cosim.extensions.simtune.surrogate.placement import LearnedPlacement, features
 from cosim.twin.space import Parameter, Space
 
 SPACE = Space([Parameter("power", 0.5, 1.5, start=1.0), Parameter("overhead", 0.0, 60.0, start=0.0)])
-MODEL = Model(azure_fog(10), static(300.0, ContainerArrivals("poisson", 1.5)), SPACE, steps=3)
+MODEL = MonitorModel(azure_fog(10), static(300.0, ContainerArrivals("poisson", 1.5)), SPACE, steps=3)
 START = SPACE.units(SPACE.start)[0]
 NONE = np.empty((0, 2), np.int64)
 
@@ -51,14 +51,14 @@ def test_a_model_with_equal_parameters_foretells_to_the_bit():
     for _ in range(3):
         decisions = random_decisions(real.view(), np.random.default_rng(2))
         state = real.snapshot()
-        np.testing.assert_array_equal(twin.foretold(*state, decisions), real.enact(decisions).qos)
+        np.testing.assert_array_equal(twin.predicted(*state, decisions), real.enact(decisions).qos)
 
 
 def test_a_model_with_other_parameters_foretells_their_effect():
     real, twin = MODEL.testbed(np.array([1.0, 0.0]), 5), MODEL.testbed(np.array([0.5, 0.0]), 5)
     after(real, 6)
     state = real.snapshot()
-    assert twin.foretold(*state, NONE)[0] == pytest.approx(0.5 * real.enact(NONE).qos[0])
+    assert twin.predicted(*state, NONE)[0] == pytest.approx(0.5 * real.enact(NONE).qos[0])
 
 
 def test_exploring_is_equal_on_repetition_and_covers_the_space():
@@ -79,7 +79,7 @@ def test_recursive_least_squares_equals_the_closed_form():
     learner = LearnedPlacement(forgetting=1.0)
     learner.tune(steps, hosts, qos)
     ridge = np.linalg.solve(rows.T @ rows + 1e-3 * np.eye(8), rows.T @ qos[:, 0])
-    np.testing.assert_allclose(learner.told(steps, hosts), rows @ ridge, atol=1e-4)
+    np.testing.assert_allclose(learner.expected(steps, hosts), rows @ ridge, atol=1e-4)
 
 
 def test_the_learned_scheduler_places_everything_better_than_chance():
@@ -103,18 +103,19 @@ def test_the_learned_scheduler_places_everything_better_than_chance():
 def prepared():
     pytest.importorskip("torch")
     from cosim.extensions.simtune.surrogate import online
-    from cosim.extensions.simtune.surrogate.network import Training
+    from cosim.extensions.simtune.surrogate.network import TrainingOptions
 
-    return online.prepare(MODEL, runs=40, intervals=10, training=Training(rate=1e-3, epochs=15))
+    return online.prepare(MODEL, runs=40, intervals=10, training=TrainingOptions(rate=1e-3, epochs=15))
 
 
 def loop(prepared, **options):
     from cosim.extensions.simtune.surrogate import online
 
-    how = online.Online(intervals=12, candidates=3, tree=tree.Tree(rollouts=6, step=0.15), **options)
+    how = online.OnlineOptions(intervals=12, candidates=3, tree=tree.Tree(rollouts=6, step=0.15), **options)
     return online.run(prepared, MODEL.testbed(np.array([0.6, 10.0]), 77), START, online=how, seed=1)
 
 
+@pytest.mark.slow
 def test_the_loop_brings_the_simulator_nearer_to_reality(prepared):
     history, _ = loop(prepared)
     assert history.measured.shape == (12, 2)
@@ -122,15 +123,16 @@ def test_the_loop_brings_the_simulator_nearer_to_reality(prepared):
     assert abs(history.values[-1, 0] - 0.6) < 0.2
 
 
+@pytest.mark.slow
 def test_the_loop_is_equal_on_repetition():
     pytest.importorskip("torch")
     from cosim.extensions.simtune.surrogate import online
-    from cosim.extensions.simtune.surrogate.network import Training
+    from cosim.extensions.simtune.surrogate.network import TrainingOptions
 
     # The network draws dropout masks as it is asked, so each loop needs one of its own.
     found = []
     for _ in range(2):
-        fresh = online.prepare(MODEL, runs=6, intervals=4, training=Training(rate=1e-3, epochs=2))
+        fresh = online.prepare(MODEL, runs=6, intervals=4, training=TrainingOptions(rate=1e-3, epochs=2))
         found.append(loop(fresh)[0].values)
     np.testing.assert_array_equal(*found)
 
@@ -141,6 +143,7 @@ def test_human_set_parameters_stay(prepared):
     np.testing.assert_array_equal(history.simulator_gap, history.start_gap)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"generator": "simulator"}, {"offline": "surrogate"}])
 def test_the_ablations_learn_from_other_data(prepared, options):
     _, usual = loop(prepared)
@@ -151,7 +154,7 @@ def test_the_ablations_learn_from_other_data(prepared, options):
 
 def test_a_parameter_of_a_group_changes_the_hosts_of_its_types_only():
     space = Space([Parameter("speed of large", 0.5, 1.5, start=1.0), Parameter("power", 0.5, 1.5, start=1.0)])
-    model = Model(MODEL.fleet, MODEL.workload, space, groups={"large": (2,)})
+    model = MonitorModel(MODEL.fleet, MODEL.workload, space, groups={"large": (2,)})
     here, there = (model.testbed(np.array([value, 1.0]), 1).view().mips for value in (1.0, 0.5))
     large = np.array(MODEL.fleet.place) == 2
     assert 0 < large.sum() < 10
@@ -159,7 +162,7 @@ def test_a_parameter_of_a_group_changes_the_hosts_of_its_types_only():
 
 
 def test_what_is_set_beside_the_parameters_is_the_simulations():
-    model = Model(MODEL.fleet, MODEL.workload, SPACE, options={"switch_off": True, "slots": 30})
+    model = MonitorModel(MODEL.fleet, MODEL.workload, SPACE, options={"switch_off": True, "slots": 30})
     testbed = model.testbed(SPACE.start, 1)
     assert len(testbed.simulation.world.slots) == 30
     testbed.enact(NONE)
@@ -195,12 +198,12 @@ def test_a_tuned_scheduler_sees_the_state_of_reality_under_the_simulators_parame
     from cosim.extensions.simtune.surrogate import online
 
     space = Space([Parameter("speed", 0.5, 1.5, start=1.0)])
-    model = Model(MODEL.fleet, MODEL.workload, space, steps=3)
+    model = MonitorModel(MODEL.fleet, MODEL.workload, space, steps=3)
     reality, watched = model.testbed(np.array([0.5]), 77), Watched()
     first = reality.view()
-    how = online.Online(intervals=3, tune=False, generator="simulator", beforehand=2)
+    how = online.OnlineOptions(intervals=3, tune=False, generator="simulator", beforehand=2)
     online.run(
-        online.Prepared(model, prepared.network, prepared.learned, prepared.trace), reality, space.units([1.0])[0],
+        online.OfflineResult(model, prepared.network, prepared.learned, prepared.trace), reality, space.units([1.0])[0],
         online=how, tuned=watched,
     )  # fmt: skip
     np.testing.assert_array_equal(watched.states[2], first.remaining)  # after two that it learned in beforehand
@@ -227,8 +230,8 @@ def test_a_tuned_scheduler_learns_from_the_surrogate_unless_that_is_left_out(pre
             return np.tile([0.5, 0.8], (draws, len(features), 1))
 
     reality, watched = MODEL.testbed(MODEL.space.values(START)[0], 77), Watched()
-    how = online.Online(intervals=3, tune=False, offline=offline, generator=generator, beforehand=4)
-    held = online.Prepared(MODEL, Half(), prepared.learned, prepared.trace)
+    how = online.OnlineOptions(intervals=3, tune=False, offline=offline, generator=generator, beforehand=4)
+    held = online.OfflineResult(MODEL, Half(), prepared.learned, prepared.trace)
     online.run(held, reality, START, online=how, tuned=watched)
     assert [one is not None for one in watched.answers] == whose
     full = MODEL.length * sum(kind.power[-1] for kind in (MODEL.fleet.types[k] for k in MODEL.fleet.place))

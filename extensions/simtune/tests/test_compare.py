@@ -45,9 +45,9 @@ def test_held_back_rows_are_those_after_the_fit(tmp_path, rows, judged, energy):
 def test_a_judgement_is_scaled_by_the_range_of_all_rows():
     values = np.linspace(0.0, 1.0, 20)
     case = Case({"energy": MeasuredSignal(values)}, lambda v, seed: {"energy": values[None] + v})
-    told = twin_compare._judged(case, np.array([0.5]), {"energy": 2.0})
-    assert told["W1 energy"] == pytest.approx(0.25)
-    assert told["G1"] == pytest.approx(0.25)
+    reported = twin_compare._judged(case, np.array([0.5]), {"energy": 2.0})
+    assert reported["W1 energy"] == pytest.approx(0.25)
+    assert reported["G1"] == pytest.approx(0.25)
 
 
 def test_without_data_it_says_what_it_needs():
@@ -60,6 +60,7 @@ def test_an_empty_folder_is_refused(tmp_path):
         twin_compare.run(tmp_path, None, True)
 
 
+@pytest.mark.slow
 def test_the_control_judges_its_best_again():
     pytest.importorskip("scipy")
     problem = twin_compare._neutral(simtune.problem(*_logs(), replicates=2))
@@ -71,7 +72,7 @@ def test_the_control_judges_its_best_again():
 
 def _logs():
     energy, response = 1500.0 + 50.0 * RANDOM.random(40), RANDOM.integers(0, 4, 40).astype(float)
-    return simtune.split(simtune.Log(RANDOM.uniform(0.0, 30.0, (40, 4)), energy, response))
+    return simtune.split(simtune.TestbedLog(RANDOM.uniform(0.0, 30.0, (40, 4)), energy, response))
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def plain(values, seed, until, testbed):
 
 @pytest.mark.parametrize("values", [(1.2, 0.8, 0.7, 4.0), (4.0, 0.3, 0.6, 0.0), (2.0, 1.5, 1.0, 7.5)])
 def test_a_log_is_that_of_a_plain_simulation(values):
-    testbed = intervals.Testbed(hosts=3)
+    testbed = intervals.TestbedFacts(hosts=3)
     found = intervals.simulate(values, [5], POINTS, CURVE, until=40, testbed=testbed)
     energy, response = plain(values, 5, 40, testbed)
     np.testing.assert_allclose(found["energy"][0], energy, rtol=1e-6)
@@ -96,5 +96,7 @@ def test_vectors_of_a_batch_have_common_random_numbers_and_do_not_touch_each_oth
 
 def test_work_that_piles_up_without_end_is_no_simulation():
     values = (20.0, 0.1, 0.2, 0.0)
-    found = intervals.simulate(values, [1], POINTS, CURVE, until=400, testbed=intervals.Testbed(hosts=1, arrivals=8.0))
+    found = intervals.simulate(
+        values, [1], POINTS, CURVE, until=400, testbed=intervals.TestbedFacts(hosts=1, arrivals=8.0)
+    )
     assert np.isnan(found["energy"][0, -1])

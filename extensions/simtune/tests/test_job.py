@@ -17,7 +17,7 @@ pytest.importorskip("scipy")
 
 def log(cpu, curve, rng):
     energy = 5.0 * np.interp(cpu, simtune.POINTS, curve).sum(axis=1)
-    return simtune.Log(cpu, energy, rng.integers(0, 4, len(cpu)).astype(float))
+    return simtune.TestbedLog(cpu, energy, rng.integers(0, 4, len(cpu)).astype(float))
 
 
 def write(folder, rows, kind="real"):
@@ -51,7 +51,7 @@ def test_the_cpu_of_hosts_without_tasks_is_found_behind_the_smoothing():
     smooth = np.zeros((301, 8))
     for t in range(300):
         smooth[t + 1] = 0.8 * raw[t] + 0.2 * smooth[t]
-    found = simtune.idle_noise(simtune.Log(smooth[1:], raw[:, 0], raw[:, 0]), 0.8)
+    found = simtune.idle_noise(simtune.TestbedLog(smooth[1:], raw[:, 0], raw[:, 0]), 0.8)
     assert found == pytest.approx(0.4, abs=0.05)
 
 

@@ -11,7 +11,7 @@ import pytest
 from cosim.contract.errors import ScenarioError
 from cosim.extensions.simtune.surrogate import tree
 from cosim.extensions.simtune.surrogate.methods import METHODS, Pipeline, tune
-from cosim.extensions.simtune.surrogate.network import Training
+from cosim.extensions.simtune.surrogate.network import TrainingOptions
 from cosim.extensions.simtune.surrogate.simulator import Simulator
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.space import Parameter, Space
@@ -35,7 +35,11 @@ def simulate(values, seed):
 
 PROBLEM = CalibrationProblem("laws", SPACE, Case({"delay": MeasuredSignal(simulate(TRUTH, 99)["delay"][0])}, simulate))
 SMALL = Pipeline(
-    runs=160, rounds=2, finalists=4, training=Training(rate=5e-3, epochs=20, patience=10), tree=tree.Tree(rollouts=12)
+    runs=160,
+    rounds=2,
+    finalists=4,
+    training=TrainingOptions(rate=5e-3, epochs=20, patience=10),
+    tree=tree.Tree(rollouts=12),
 )
 WITHOUT_TORCH = ["human set", "SimTune w/o LoFi", "HGP+ES"]
 
@@ -80,7 +84,7 @@ def test_equal_seeds_give_equal_answers(method):
 
 def test_the_networks_answer_is_equal_on_repetition():
     pytest.importorskip("torch")
-    short = replace(SMALL, runs=80, training=Training(epochs=2), tree=tree.Tree(rollouts=3))
+    short = replace(SMALL, runs=80, training=TrainingOptions(epochs=2), tree=tree.Tree(rollouts=3))
     one, two = (tune(PROBLEM, "SimTune", pipeline=short, seed=3) for _ in range(2))
     np.testing.assert_array_equal(one.unit, two.unit)
     assert one.r2 == two.r2

@@ -11,7 +11,7 @@ from cosim.contract.errors import SetupError
 from cosim.contract.extras import how_to_install
 from cosim.extensions.simtune.surrogate import layers
 from cosim.extensions.simtune.surrogate.layers import Sizes
-from cosim.extensions.simtune.surrogate.network import Network, Training
+from cosim.extensions.simtune.surrogate.network import QosNetwork, TrainingOptions
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def arrays():
 
 
 def made(architecture="simtune", seed=1, **sizes):
-    return Network(F, C, E, Q, architecture=architecture, sizes=Sizes(width=8, heads=2, **sizes), seed=seed)
+    return QosNetwork(F, C, E, Q, architecture=architecture, sizes=Sizes(width=8, heads=2, **sizes), seed=seed)
 
 
 def weights(module):
@@ -115,7 +115,7 @@ def test_equal_seeds_give_equal_networks_whatever_else_is_drawn(torch):
     for _ in range(2):
         torch.rand(3)
         network = made(seed=5)
-        learned = network.fit(series, graph, features, qos, Training(epochs=3))
+        learned = network.fit(series, graph, features, qos, TrainingOptions(epochs=3))
         found.append((learned, network.predict(series, graph, features)))
     assert found[0][0] == found[1][0]
     np.testing.assert_array_equal(found[0][1], found[1][1])
@@ -128,11 +128,11 @@ def test_learns_a_function_and_stops_early(torch, architecture):
     qos = np.stack([0.2 + 0.6 * features[:, k] * features[:, k + 1] for k in range(Q)], axis=1)
     series, graph, _, _ = arrays()
     network = made(architecture, dropout=0.05)
-    learned = network.fit(series, graph, features, qos, Training(rate=5e-3, epochs=80))
+    learned = network.fit(series, graph, features, qos, TrainingOptions(rate=5e-3, epochs=80))
     assert learned.r2 > 0.6
     noise = RANDOM.random((60, Q))
     stopped = made(architecture).fit(
-        series, graph, RANDOM.random((60, E)), noise, Training(rate=5e-3, epochs=300, patience=5)
+        series, graph, RANDOM.random((60, E)), noise, TrainingOptions(rate=5e-3, epochs=300, patience=5)
     )
     assert stopped.stopped == "early stop"
     assert stopped.epochs < 300
@@ -141,7 +141,7 @@ def test_learns_a_function_and_stops_early(torch, architecture):
 def test_the_weights_of_the_best_epoch_are_kept(torch):
     series, graph, features, qos = arrays()
     network = made(dropout=0.0)
-    learned = network.fit(series, graph, features, qos, Training(rate=0.1, epochs=30, patience=30))
+    learned = network.fit(series, graph, features, qos, TrainingOptions(rate=0.1, epochs=30, patience=30))
     order = np.random.default_rng(np.random.SeedSequence([1, 0x4E4E]))
     order.integers(2**31)  # the draw that the weights began with
     test = order.permutation(N)[:1]
@@ -169,10 +169,10 @@ def test_gradients_are_those_of_the_gap(torch):
 
 def test_the_budget_of_time_ends_training(torch):
     series, graph, features, qos = arrays()
-    assert made().fit(series, graph, features, qos, Training(seconds=0.0)).stopped == "budget of time"
+    assert made().fit(series, graph, features, qos, TrainingOptions(seconds=0.0)).stopped == "budget of time"
 
 
 def test_without_torch_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     with pytest.raises(SetupError, match=re.escape(how_to_install("learn"))):
-        Network(1, 1, 1, 1)
+        QosNetwork(1, 1, 1, 1)

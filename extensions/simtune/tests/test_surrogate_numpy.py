@@ -9,7 +9,7 @@ from cosim.extensions.simtune.surrogate import linear
 from cosim.extensions.simtune.surrogate.encoding import Encoding
 from cosim.extensions.simtune.surrogate.evolution import descent, evolution_strategy, mutation_crossover
 from cosim.extensions.simtune.surrogate.hgp import HeteroscedasticProcess
-from cosim.extensions.simtune.surrogate.target import BLOCKS, STEPS, Conditions, Target
+from cosim.extensions.simtune.surrogate.target import BLOCKS, STEPS, Conditions, QosTarget
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.space import Parameter, Space
 
@@ -19,7 +19,7 @@ RANDOM = np.random.default_rng(4)
 def test_the_measured_signal_is_half_everywhere():
     values = RANDOM.normal(5.0, 2.0, 100)
     observed = {"a": MeasuredSignal(values), "b": MeasuredSignal(values, paired=True)}
-    target = Target(observed)
+    target = QosTarget(observed)
     qos = target.qos({"a": values[None, ::-1], "b": values[None]})
     assert qos.shape == (1, target.width) == (1, 2 * BLOCKS)
     np.testing.assert_allclose(qos, 0.5)
@@ -28,7 +28,7 @@ def test_the_measured_signal_is_half_everywhere():
 
 def test_the_gap_of_a_shift_is_its_share_of_the_span():
     values = np.linspace(0.0, 10.0, 101)
-    target = Target({"a": MeasuredSignal(values)})
+    target = QosTarget({"a": MeasuredSignal(values)})
     gap = target.gaps(target.qos({"a": values[None] + 2.0}))[0]
     assert gap == pytest.approx(0.5 * 0.2 / 1.2)  # d = 0.2 spans
     far = target.qos({"a": np.array([values + 1e6, np.full(101, np.nan)])})
@@ -39,7 +39,7 @@ def test_the_gap_of_a_shift_is_its_share_of_the_span():
 
 def test_weights_are_per_signal_not_per_figure():
     values = RANDOM.random(50)
-    target = Target({"a": MeasuredSignal(values, weight=3.0), "b": MeasuredSignal(values[:2], paired=True)})
+    target = QosTarget({"a": MeasuredSignal(values, weight=3.0), "b": MeasuredSignal(values[:2], paired=True)})
     assert target.width == BLOCKS + 2
     assert target.weights[:BLOCKS].sum() == pytest.approx(0.75)
     assert target.weights[BLOCKS:].sum() == pytest.approx(0.25)
@@ -48,7 +48,7 @@ def test_weights_are_per_signal_not_per_figure():
 def test_missing_measured_values_are_left_out():
     values = RANDOM.random(60)
     values[7] = np.nan
-    target = Target({"a": MeasuredSignal(values, paired=True), "b": MeasuredSignal(values)})
+    target = QosTarget({"a": MeasuredSignal(values, paired=True), "b": MeasuredSignal(values)})
     simulated = np.where(np.isnan(values), 99.0, values)
     np.testing.assert_allclose(target.qos({"a": simulated[None], "b": values[None, np.isfinite(values)]}), 0.5)
 
@@ -118,7 +118,7 @@ def test_the_process_knows_mean_and_where_it_is_noisy():
     said = process.predict(at)
     assert np.abs(said[[0, 2], 0] - np.sin(6.0 * at[[0, 2], 1])).max() < 0.06
     assert np.abs(said[:, 0] - np.sin(6.0 * at[:, 1])).max() < 0.25
-    spread = process.spread(at)[:, 0]
-    assert spread[1] > 3.0 * spread[0]
-    assert spread[3] > 3.0 * spread[2]
+    noise = process._noise(at)
+    assert noise[1] > 9.0 * noise[0]
+    assert noise[3] > 9.0 * noise[2]
     np.testing.assert_array_equal(process.predict(at), HeteroscedasticProcess(x, y).predict(at))

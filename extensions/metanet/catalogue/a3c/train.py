@@ -1,17 +1,16 @@
-"""Train A3C: `python -m cosim.extensions.metanet.catalogue.a3c.train` (extra `learn`)."""
+"""Train A3C: `python -m cosim.extensions.metanet.catalogue.train a3c` (extra `learn`)."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosim.extensions.metanet.catalogue.episodes import Step, steps
-from cosim.extensions.metanet.catalogue.networks import made, perceptron
 from cosim.extensions.metanet.catalogue.sequential import PAIR_INPUT, pair_weights, scores
-from cosim.extensions.metanet.catalogue.training import library, save
+from cosim.extensions.metanet.catalogue.training import library, trainable
+from cosim.extensions.metanet.layers import made, perceptron, softmax
 from cosim.schedulers.state import Floats
 
 DISCOUNT = 0.5
@@ -30,7 +29,7 @@ def train(seed: int = 1, intervals: int = 3000, workers: int = 3) -> tuple[dict[
     torch.set_num_threads(1)
     rng = np.random.Generator(np.random.PCG64(seed))
     begin = pair_weights(rng) | made(rng, "value", PAIR_INPUT, 32, 1)
-    shared = {name: torch.tensor(value, dtype=torch.float32, requires_grad=True) for name, value in begin.items()}
+    shared = trainable(begin)
     optimiser = torch.optim.RMSprop(shared.values(), lr=1e-3, alpha=0.99)
     copies = [_copied(shared) for _ in range(workers)]
     draws = [np.random.Generator(np.random.PCG64([seed, k])) for k in range(workers)]
@@ -38,9 +37,7 @@ def train(seed: int = 1, intervals: int = 3000, workers: int = 3) -> tuple[dict[
     def chooser(k: int) -> Any:  # noqa: ANN401 - a closure per worker
         def choose(inputs: Floats, room: NDArray[np.bool_]) -> int:
             plain = {name: value.detach().numpy() for name, value in copies[k].items()}
-            logits = np.where(room, scores(plain, inputs), -np.inf)
-            chances = np.exp(logits - logits.max())
-            return int(draws[k].choice(len(chances), p=chances / chances.sum()))
+            return int(draws[k].choice(len(room), p=softmax(np, np.where(room, scores(plain, inputs), -np.inf))))
 
         return choose
 
@@ -91,8 +88,3 @@ def gradients(weights: dict[str, Any], taken: list[Step]) -> dict[str, Any]:
     entropy = -(chances.exp() * chances.clip(-20.0)).sum(dim=1).mean()
     loss = actor + 0.5 * ((target - value) ** 2).mean() - ENTROPY * entropy
     return dict(zip(weights, torch.autograd.grad(loss, list(weights.values())), strict=True))
-
-
-if __name__ == "__main__":
-    begun = time.process_time()
-    save(__file__, *train(), begun)

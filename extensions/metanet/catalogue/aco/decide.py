@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.extensions.metanet.catalogue.estimate import Estimate
+from cosim.extensions.metanet.catalogue.estimate import PlacementEstimate
 from cosim.extensions.metanet.catalogue.forecast import Demands, Forecast, arima
 from cosim.extensions.metanet.catalogue.population import chance, said
 from cosim.schedulers.objective import Scale
@@ -34,7 +34,7 @@ class Ants:
         if not can.any():
             return np.full(len(state.tasks), -1, np.int64)
         demand = self._demands.next(state)
-        one = Estimate(state, self._scale, demand)
+        one = PlacementEstimate(state, self._scale, demand)
         rng = chance(state)
         rows = np.arange(len(demand))
         near = there(state)

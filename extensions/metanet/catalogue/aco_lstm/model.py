@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cosim.extensions.metanet.catalogue.networks import Weights
+from cosim.extensions.metanet.layers import Weights, sigmoid
 from cosim.schedulers.state import Floats
 
 SIZE = 10
@@ -27,9 +27,9 @@ def change(lib: Any, weights: Weights, series: Any) -> Any:  # noqa: ANN401 - nu
     hidden = series[:, :1] * 0.0 + lib.zeros(SIZE)
     cell = hidden
     for k in range(series.shape[1]):
-        x = [series[:, k : k + 1], hidden]
-        gates = (np.concatenate(x, 1) if lib is np else lib.cat(x, 1)) @ weights["gates.w0"] + weights["gates.b0"]
-        enter, keep, leave = (1.0 / (1.0 + lib.exp(-gates[:, j * SIZE : (j + 1) * SIZE])) for j in range(3))
+        x = lib.concatenate([series[:, k : k + 1], hidden], axis=1)
+        gates = x @ weights["gates.w0"] + weights["gates.b0"]
+        enter, keep, leave = (sigmoid(lib, gates[:, j * SIZE : (j + 1) * SIZE]) for j in range(3))
         cell = keep * cell + enter * lib.tanh(gates[:, 3 * SIZE :])
         hidden = leave * lib.tanh(cell)
     return (hidden @ weights["out.w0"] + weights["out.b0"])[:, 0]

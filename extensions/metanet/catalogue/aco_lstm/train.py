@@ -1,15 +1,14 @@
-"""Train the forecast of LSTM + ACO: `python -m cosim.extensions.metanet.catalogue.aco_lstm.train` (extra `learn`)."""
+"""Train the forecast of LSTM + ACO: `python -m cosim.extensions.metanet.catalogue.train aco-lstm` (extra `learn`)."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 
 from cosim.extensions.metanet.catalogue.aco_lstm.model import begin, change
 from cosim.extensions.metanet.catalogue.forecast import KEPT, arima
-from cosim.extensions.metanet.catalogue.training import fit, library, save
+from cosim.extensions.metanet.catalogue.training import fit, library
 from cosim.schedulers.state import Floats
 
 
@@ -47,8 +46,3 @@ def train(seed: int = 4, count: int = 6400, epochs: int = 20) -> tuple[dict[str,
     }  # fmt: skip
     errors = {"rmse_" + name: float(np.sqrt(((guess - true) ** 2).mean())) for name, guess in guesses.items()}
     return found, {"seed": seed, "series": count, "epochs": epochs} | errors
-
-
-if __name__ == "__main__":
-    begun = time.process_time()
-    save(__file__, *train(), begun)

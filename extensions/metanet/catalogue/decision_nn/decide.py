@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.extensions.metanet.catalogue.decision_nn.model import logits
 from cosim.extensions.metanet.catalogue.features import features
-from cosim.extensions.metanet.catalogue.networks import host_input, stored
+from cosim.extensions.metanet.catalogue.networks import stored
 from cosim.extensions.metanet.catalogue.relaxed import hard
+from cosim.extensions.metanet.catalogue.sequential import logits
 from cosim.schedulers.objective import Scale
 from cosim.schedulers.placing import decided, packed, settle, spread
 from cosim.schedulers.state import State, decides
@@ -35,6 +35,5 @@ class DecisionNetwork:
         f = features(state, self._scale)
         found = packed(state) if self._scale.off else spread(state)
         for _ in range(self.rounds):
-            d = hard(state, found)
-            found = settle(state, logits(np, self._weights, f, d, host_input(np, f, d)), move=0.5)
+            found = settle(state, logits(np, self._weights, f, hard(state, found)), move=0.5)
         return found

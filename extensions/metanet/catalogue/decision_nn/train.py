@@ -1,17 +1,15 @@
-"""Train Decision-NN: `python -m cosim.extensions.metanet.catalogue.decision_nn.train` (extra `learn`)."""
+"""Train Decision-NN: `python -m cosim.extensions.metanet.catalogue.train decision-nn` (extra `learn`)."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 
-from cosim.extensions.metanet.catalogue.decision_nn.model import logits
 from cosim.extensions.metanet.catalogue.experience import collect
-from cosim.extensions.metanet.catalogue.networks import Surrogate, host_input, stored
-from cosim.extensions.metanet.catalogue.sequential import pair_weights
-from cosim.extensions.metanet.catalogue.training import fit, library, one_hot, save, tensors
+from cosim.extensions.metanet.catalogue.networks import DecisionSurrogate, stored
+from cosim.extensions.metanet.catalogue.sequential import logits, pair_weights
+from cosim.extensions.metanet.catalogue.training import fit, library, one_hot, tensors
 from cosim.schedulers.state import Floats
 
 
@@ -19,7 +17,9 @@ def train(seed: int = 2, worlds: int = 120, epochs: int = 6) -> tuple[dict[str, 
     """Weights, and the surrogate's cost of the decisions against that of those to be improved (1: no better)."""
     torch = library()
 
-    frozen = Surrogate({name: torch.tensor(value, dtype=torch.float32) for name, value in stored("gobi").items()})
+    frozen = DecisionSurrogate(
+        {name: torch.tensor(value, dtype=torch.float32) for name, value in stored("gobi").items()}
+    )
     samples = [
         (tensors(row.features), one_hot(row.hosts, len(row.features.hosts)))
         for row in collect(seed, worlds, count=6)
@@ -29,7 +29,7 @@ def train(seed: int = 2, worlds: int = 120, epochs: int = 6) -> tuple[dict[str, 
     def loss(weights: dict[str, Any], sample: Any) -> Any:  # noqa: ANN401
         f, decisions = sample
         begin = decisions[int(turn.integers(min(3, len(decisions))))]
-        found = logits(torch, weights, f, begin, host_input(torch, f, begin))
+        found = logits(torch, weights, f, begin)
         found = torch.where(f.allowed > 0, found, -1e9)
         soft = torch.softmax(found, dim=-1)
         sharp = torch.nn.functional.one_hot(found.argmax(dim=-1), found.shape[-1]).float()
@@ -43,8 +43,3 @@ def train(seed: int = 2, worlds: int = 120, epochs: int = 6) -> tuple[dict[str, 
 
     found, losses = fit(pair_weights(turn), samples, loss, epochs=epochs, seed=seed)
     return found, {"seed": seed, "worlds": worlds, "epochs": epochs, "relative_cost": losses[-1]}
-
-
-if __name__ == "__main__":
-    begun = time.process_time()
-    save(__file__, *train(), begun)

@@ -1,8 +1,7 @@
-"""Train DQN: `python -m cosim.extensions.metanet.catalogue.dqn.train` (extra `learn`)."""
+"""Train DQN: `python -m cosim.extensions.metanet.catalogue.train dqn` (extra `learn`)."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.extensions.metanet.catalogue.episodes import Step, steps
-from cosim.extensions.metanet.catalogue.networks import perceptron
 from cosim.extensions.metanet.catalogue.sequential import pair_weights, scores
-from cosim.extensions.metanet.catalogue.training import library, save
+from cosim.extensions.metanet.catalogue.training import library, trainable
+from cosim.extensions.metanet.layers import perceptron
 from cosim.schedulers.state import Floats
 
 DISCOUNT = 0.5  # the reward holds what is to come of the task itself already
@@ -44,7 +43,7 @@ def train(seed: int = 1, intervals: int = 6000) -> tuple[dict[str, Floats], dict
     torch.set_num_threads(1)
     rng = np.random.Generator(np.random.PCG64(seed))
     begin = pair_weights(rng)
-    held = {name: torch.tensor(value, dtype=torch.float32, requires_grad=True) for name, value in begin.items()}
+    held = trainable(begin)
     target = {name: value.detach().clone() for name, value in held.items()}
     optimiser = torch.optim.Adam(held.values(), lr=1e-3)
     plain = {name: value.detach().numpy() for name, value in held.items()}  # the same memory
@@ -77,8 +76,3 @@ def train(seed: int = 1, intervals: int = 6000) -> tuple[dict[str, Floats], dict
     tenth = max(1, len(rewards) // 10)
     figures = {"seed": seed, "intervals": intervals, "first": float(np.mean(rewards[:tenth]))}
     return plain, figures | {"last": float(np.mean(rewards[-tenth:]))}
-
-
-if __name__ == "__main__":
-    begun = time.process_time()
-    save(__file__, *train(), begun)

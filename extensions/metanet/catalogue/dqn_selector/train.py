@@ -1,17 +1,16 @@
-"""Train the DQN selector: `python -m cosim.extensions.metanet.catalogue.dqn_selector.train` (extra `learn`)."""
+"""Train the DQN selector: `python -m cosim.extensions.metanet.catalogue.train dqn-selector` (extra `learn`)."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from cosim.extensions.metanet.catalogue.metanet.model import begin, costs
-from cosim.extensions.metanet.catalogue.metanet.train import Heard, runs
+from cosim.extensions.metanet.catalogue.metanet.train import IntervalRecord, runs
 from cosim.extensions.metanet.catalogue.pool import POOL
-from cosim.extensions.metanet.catalogue.training import fit, library, save
+from cosim.extensions.metanet.catalogue.training import fit, library
 from cosim.schedulers.state import Floats
 
 DISCOUNT = 0.8
@@ -26,7 +25,7 @@ def train(
     return weights, {"seed": seed, "worlds": worlds, "intervals": len(rows), "rounds": rounds, "loss": loss}
 
 
-def fitted(rows: Sequence[Heard], seed: int, rounds: int, epochs: int) -> tuple[dict[str, Floats], float]:
+def fitted(rows: Sequence[IntervalRecord], seed: int, rounds: int, epochs: int) -> tuple[dict[str, Floats], float]:
     """Weights from what was heard, and the loss of the last round."""
     torch = library()
 
@@ -56,8 +55,3 @@ def fitted(rows: Sequence[Heard], seed: int, rounds: int, epochs: int) -> tuple[
         found, losses = fit(free, samples, loss, epochs=epochs, seed=seed + k, batch=1, rate=1e-3)
         weights = weights | found
     return weights, losses[-1]
-
-
-if __name__ == "__main__":
-    begun = time.process_time()
-    save(__file__, *train(), begun)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cosim.extensions.metanet.catalogue.networks import Surrogate, stored
+from cosim.extensions.metanet.catalogue.networks import DecisionSurrogate, stored
 from cosim.extensions.metanet.catalogue.relaxed import Relaxed
 from cosim.schedulers.state import decides
 
@@ -19,4 +19,4 @@ class Gobi(Relaxed):
     """
 
     def __init__(self) -> None:
-        super().__init__(Surrogate(stored("gobi")))
+        super().__init__(DecisionSurrogate(stored("gobi")))

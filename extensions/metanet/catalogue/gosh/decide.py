@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cosim.extensions.metanet.catalogue.networks import Surrogate, stored
+from cosim.extensions.metanet.catalogue.networks import DecisionSurrogate, stored
 from cosim.extensions.metanet.catalogue.relaxed import Relaxed
 from cosim.schedulers.state import decides
 
@@ -17,4 +17,4 @@ class Gosh(Relaxed):
     """
 
     def __init__(self, caution: float = 1.0, second: bool = True) -> None:
-        super().__init__(Surrogate(stored("gosh")), caution=caution, second=second)
+        super().__init__(DecisionSurrogate(stored("gosh")), caution=caution, second=second)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cosim.extensions.metanet.catalogue.networks import Surrogate, stored
+from cosim.extensions.metanet.catalogue.networks import DecisionSurrogate, stored
 from cosim.extensions.metanet.catalogue.relaxed import Relaxed
 from cosim.schedulers.state import decides
 
@@ -17,4 +17,4 @@ class Graf(Relaxed):
     """
 
     def __init__(self) -> None:
-        super().__init__(Surrogate(stored("graf")))
+        super().__init__(DecisionSurrogate(stored("graf")))

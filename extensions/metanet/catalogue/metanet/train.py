@@ -1,8 +1,7 @@
-"""Train MetaNet and the DQN selector: `python -m cosim.extensions.metanet.catalogue.metanet.train` (extra `learn`)."""
+"""Train MetaNet and the DQN selector: `python -m cosim.extensions.metanet.catalogue.train metanet` (extra `learn`)."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,14 +11,14 @@ from numpy.typing import NDArray
 from cosim.extensions.metanet.catalogue.experience import world
 from cosim.extensions.metanet.catalogue.metanet.model import begin, costs
 from cosim.extensions.metanet.catalogue.pool import POOL, Chooser
-from cosim.extensions.metanet.catalogue.training import fit, library, save
+from cosim.extensions.metanet.catalogue.training import fit, library
 from cosim.schedulers.models import per_interval
 from cosim.schedulers.state import Floats, decides
 
 CHANGED = 5  # intervals that a policy decides before another one does
 
 
-class Heard(NamedTuple):
+class IntervalRecord(NamedTuple):
     """One interval."""
 
     seen: Floats  # (SEEN,)
@@ -34,7 +33,7 @@ class _Any(Chooser):
 
     def __init__(self, rng: np.random.Generator) -> None:
         super().__init__()
-        self.rng, self.rows, self._now, self._turn = rng, list[Heard](), 0, 0
+        self.rng, self.rows, self._now, self._turn = rng, list[IntervalRecord](), 0, 0
 
     def choose(self, seen: Floats) -> int:
         if self._turn % CHANGED == 0:
@@ -44,13 +43,13 @@ class _Any(Chooser):
 
     def heard(self, seen: Floats, policy: int, cost: float, following: Floats) -> None:
         if self._turn > 3:
-            self.rows.append(Heard(seen, policy, min(cost, 5.0), following))
+            self.rows.append(IntervalRecord(seen, policy, min(cost, 5.0), following))
 
 
-def runs(seed: int, worlds: int, intervals: int) -> list[Heard]:
+def runs(seed: int, worlds: int, intervals: int) -> list[IntervalRecord]:
     """Intervals of worlds in which the policies take turns."""
     rng = np.random.Generator(np.random.PCG64(seed))
-    found: list[Heard] = []
+    found: list[IntervalRecord] = []
     for _ in range(worlds):
         one, policy = world(rng), _Any(rng)
         decided: Any = policy
@@ -66,7 +65,7 @@ def train(seed: int = 5, worlds: int = 35, intervals: int = 26, epochs: int = 60
     return found, {"seed": seed, "worlds": worlds} | figures
 
 
-def fitted(rows: Sequence[Heard], seed: int, epochs: int) -> tuple[dict[str, Floats], dict[str, Any]]:
+def fitted(rows: Sequence[IntervalRecord], seed: int, epochs: int) -> tuple[dict[str, Floats], dict[str, Any]]:
     """Weights from what was heard, a fifth of which is held back to judge them."""
     torch = library()
 
@@ -97,8 +96,3 @@ def fitted(rows: Sequence[Heard], seed: int, epochs: int) -> tuple[dict[str, Flo
         "intervals": len(rows), "epochs": epochs, "rmse": float(np.sqrt(((guess - cost[held]) ** 2).mean())),
         "deviation": float(cost[held].std()),
     }  # fmt: skip
-
-
-if __name__ == "__main__":
-    begun = time.process_time()
-    save(__file__, *train(), begun)

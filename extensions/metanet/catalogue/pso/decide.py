@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.extensions.metanet.catalogue.networks import Surrogate, stored
+from cosim.extensions.metanet.catalogue.networks import DecisionSurrogate, stored
 from cosim.extensions.metanet.catalogue.population import chance, problem, said
 from cosim.schedulers.objective import Scale
 from cosim.schedulers.state import State, decides
@@ -22,7 +22,7 @@ class Swarm:
 
     def __init__(self, size: int = 16, steps: int = 12, inertia: float = 0.72, pull: float = 1.49) -> None:
         self.size, self.steps, self.inertia, self.pull = size, steps, inertia, pull  # Clerc and Kennedy 2002
-        self.surrogate, self._scale = Surrogate(stored("gobi")), Scale()
+        self.surrogate, self._scale = DecisionSurrogate(stored("gobi")), Scale()
 
     def __call__(self, state: State) -> NDArray[np.int64]:
         """(T,) destinations."""

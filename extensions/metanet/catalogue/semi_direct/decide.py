@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.extensions.metanet.catalogue.estimate import Estimate
-from cosim.extensions.metanet.catalogue.features import features
-from cosim.extensions.metanet.catalogue.networks import stored
+from cosim.extensions.metanet.catalogue.estimate import PlacementEstimate
+from cosim.extensions.metanet.catalogue.features import Features, features
+from cosim.extensions.metanet.catalogue.networks import HOST_INPUT, host_input, stored
 from cosim.extensions.metanet.catalogue.population import chance, said
-from cosim.extensions.metanet.catalogue.semi_direct.model import busy
+from cosim.extensions.metanet.layers import Weights, made, perceptron, sigmoid
 from cosim.schedulers.objective import Scale
 from cosim.schedulers.placing import decided, full, packed, spread
-from cosim.schedulers.state import State, decides
+from cosim.schedulers.state import Floats, State, decides
+
+
+def begin(rng: np.random.Generator) -> dict[str, Floats]:
+    """Weights to begin with."""
+    return made(rng, "busy", HOST_INPUT, 24, 24, 1)
+
+
+def busy(lib: Any, weights: Weights, f: Features, decision: Any) -> Any:  # noqa: ANN401 - numpy or torch
+    """(..., H) the share of each host's speed that the next interval will use, of a decision (..., T, H)."""
+    return sigmoid(lib, perceptron(weights, "busy", host_input(lib, f, decision))[..., 0])
 
 
 @decides("interval")
@@ -31,11 +43,12 @@ class SemiDirect:
         """(T,) destinations."""
         self._scale.see(state)
         can = np.flatnonzero(decided(state))
-        if not len(can):
+        f = features(state, self._scale) if len(can) else None
+        can = can if f is None else can[(f.allowed[can] != 0.0).any(axis=1)]
+        if f is None or not len(can):
             return np.full(len(state.tasks), -1, np.int64)
-        f = features(state, self._scale)
         core = float((state.hosts["speed"] / state.hosts["cores"]).mean())
-        one = Estimate(state, self._scale, np.where(state.tasks["demand"] > 0.0, state.tasks["demand"], core))
+        one = PlacementEstimate(state, self._scale, np.where(state.tasks["demand"] > 0.0, state.tasks["demand"], core))
         rng = chance(state)
         starts = np.array([full(state, row) for row in (spread(state), packed(state))])
         for t in np.flatnonzero((starts < 0).any(axis=0)):

@@ -1,15 +1,14 @@
-"""Train Semi-Direct: `python -m cosim.extensions.metanet.catalogue.semi_direct.train` (extra `learn`)."""
+"""Train Semi-Direct: `python -m cosim.extensions.metanet.catalogue.train semi-direct` (extra `learn`)."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 
 from cosim.extensions.metanet.catalogue.experience import collect
-from cosim.extensions.metanet.catalogue.semi_direct.model import begin, busy
-from cosim.extensions.metanet.catalogue.training import fit, library, one_hot, save, tensors
+from cosim.extensions.metanet.catalogue.semi_direct.decide import begin, busy
+from cosim.extensions.metanet.catalogue.training import fit, library, one_hot, tensors
 from cosim.schedulers.state import Floats
 
 
@@ -30,8 +29,3 @@ def train(seed: int = 3, worlds: int = 200, epochs: int = 12) -> tuple[dict[str,
     found, losses = fit(begin(np.random.Generator(np.random.PCG64(seed))), samples, loss, epochs=epochs, seed=seed)
     variance = float(np.var(np.concatenate([used.numpy() for _, _, used in samples])))
     return found, {"seed": seed, "worlds": worlds, "epochs": epochs, "mse": losses[-1], "variance": variance}
-
-
-if __name__ == "__main__":
-    begun = time.process_time()
-    save(__file__, *train(), begun)

@@ -28,7 +28,7 @@ first_host.licence = "MIT"
 
 def row(entry, seed, energy, response, world="small"):
     figures = dict.fromkeys(suite.FIGURES, 0.0) | {"energy": energy, "response": response}
-    return table.Row(entry, "x", "y", world, seed, figures)
+    return table.TableRow(entry, "x", "y", world, seed, figures)
 
 
 def test_the_suite_is_frozen():
@@ -85,7 +85,7 @@ def test_the_best_and_those_with_it():
             row("a", seed, base, base), row("b", seed, 1.1 * base, 1.1 * base),
             row("c", seed, base * (1.2 if seed % 2 else 0.85), base),
         ]  # fmt: skip
-    entries = [table.Entry(name, "MIT", 0, "x") for name in "abc"]
+    entries = [table.TableEntry(name, "MIT", 0, "x") for name in "abc"]
     found = table.compared(rows, entries)
     cells = found["worlds"]["small"]
     assert [line["entry"] for line in found["board"]] == ["a", "c", "b"]
@@ -100,7 +100,7 @@ def test_the_best_and_those_with_it():
 
 def test_a_table_has_no_powers_of_ten():
     rows = [row("a", seed, 7e3 * seed, 2e3 * seed) for seed in (1, 2, 3)]
-    assert "e+" not in table.markdown(table.compared(rows, [table.Entry("a", "MIT", 0, "x")]))
+    assert "e+" not in table.markdown(table.compared(rows, [table.TableEntry("a", "MIT", 0, "x")]))
 
 
 def test_who_is_ahead_does_not_depend_on_the_reference():
@@ -112,15 +112,17 @@ def test_who_is_ahead_does_not_depend_on_the_reference():
 
 def test_results_are_resumed_and_a_cut_line_is_run_again(tmp_path):
     entries = [table.entry("first-fit"), table.entry("best-fit")]
-    told = []
-    table.fill(tmp_path, entries, ["small"], [1, 2], told=lambda done, total, row: told.append((done, total)))
-    assert told[-1] == (4, 4)
+    reported = []
+    table.fill(tmp_path, entries, ["small"], [1, 2], notify=lambda done, total, row: reported.append((done, total)))
+    assert reported[-1] == (4, 4)
     file = tmp_path / table.FILE
     lines = file.read_text().splitlines()
     file.write_text("\n".join(lines[:3]) + "\n" + lines[3][:40])
-    told.clear()
-    again = table.fill(tmp_path, entries, ["small"], [1, 2], told=lambda done, total, row: told.append((done, total)))
-    assert told == [(1, 1)]
+    reported.clear()
+    again = table.fill(
+        tmp_path, entries, ["small"], [1, 2], notify=lambda done, total, row: reported.append((done, total))
+    )
+    assert reported == [(1, 1)]
     assert [(one.entry, one.seed) for one in again] == [
         ("first-fit", 1), ("best-fit", 1), ("first-fit", 2), ("best-fit", 2)
     ]  # fmt: skip
@@ -130,17 +132,17 @@ def test_results_are_resumed_and_a_cut_line_is_run_again(tmp_path):
 def test_another_suite_or_other_code_is_run_anew(tmp_path, monkeypatch):
     entries = [table.entry("first-fit")]
     table.fill(tmp_path, entries, ["small"], [1])
-    told = []
+    reported = []
     monkeypatch.setattr(suite, "DIGEST", "other")
-    table.fill(tmp_path, entries, ["small"], [1], told=lambda done, total, row: told.append(row))
+    table.fill(tmp_path, entries, ["small"], [1], notify=lambda done, total, row: reported.append(row))
     table.fill(
         tmp_path,
-        [table.Entry("first-fit", "", 0, "new")],
+        [table.TableEntry("first-fit", "", 0, "new")],
         ["small"],
         [1],
-        told=lambda done, total, row: told.append(row),
+        notify=lambda done, total, row: reported.append(row),
     )
-    assert len(told) == 2
+    assert len(reported) == 2
 
 
 def test_the_command_takes_an_entry_of_ones_own(tmp_path):
@@ -184,7 +186,7 @@ def test_one_seed_has_no_interval():
     assert table.band({"low": 0.9, "high": 1.1}) == "0.900 - 1.100"
     assert table.band({"low": math.nan, "high": math.nan}) == "-"
     rows = [row("a", 1, 1.0, 1.0), row("b", 1, 1.1, 1.1)]
-    found = table.compared(rows, [table.Entry(name, "MIT", 0, "x") for name in "ab"])
+    found = table.compared(rows, [table.TableEntry(name, "MIT", 0, "x") for name in "ab"])
     assert "| `b` | 1.100 | 10.0 | 1.1 | 1.1 |" in table.markdown(found)
     assert [found["worlds"]["small"][name]["with_best"] for name in "ab"] == [True, False]
 
@@ -251,12 +253,14 @@ def test_an_installed_policy_takes_part_by_the_name_of_its_entry_point(tmp_path,
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
     (folder / "entry_points.txt").write_text("[cosim.schedulers]\ntheir-first = theirs:policy\n")
+    plugins.settle.cache_clear()
     plugins.installed.cache_clear()
     try:
         arguments = ["bench", "schedulers", "--only", "least-loaded", "--world", "small", "--seeds", "1", "--json"]
         done = CliRunner().invoke(app, [*arguments, "--entry", "their-first", "--out", str(tmp_path / "out")])
     finally:
         monkeypatch.undo()
+        plugins.settle.cache_clear()
         plugins.installed.cache_clear()
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout[done.stdout.index("{") :])
@@ -314,6 +318,7 @@ class Unmade:
 """
 
 
+@pytest.mark.slow
 def test_an_entry_that_does_not_return_is_ended_and_named_and_the_others_go_on(tmp_path, monkeypatch):
     """A decision that never ends, in code that hears no exception, and an entry after it."""
     _own(tmp_path, monkeypatch, SLOW)
@@ -331,15 +336,16 @@ def test_an_entry_that_does_not_return_is_ended_and_named_and_the_others_go_on(t
     assert not alive(int((tmp_path / "pid").read_text()))  # what it had started has ended with it
 
 
+@pytest.mark.slow
 def test_a_run_of_slow_decisions_an_entry_that_ends_its_process_and_one_that_is_never_made(tmp_path, monkeypatch):
     _own(tmp_path, monkeypatch, SLOW)
     ended = []
-    limits, slow = table.Limits(decision=60.0, run=1.0), [table.entry("theirs:slow")]
+    limits, slow = table.EntryLimits(decision=60.0, run=1.0), [table.entry("theirs:slow")]
     assert table.fill(tmp_path, slow, ["small"], [11, 12], limits=limits, ended=ended.append) == []
     assert [str(one) for one in ended] == [
         "entry 'theirs:slow' was ended: a run took more than 1 s (world small, seed 11)"
     ]
     with pytest.raises(SchedulerError, match=r"entry 'theirs:crash' fails in world small, seed 11: .* by SIGABRT"):
-        table.fill(tmp_path, [table.entry("theirs:crash")], ["small"], [11], limits=table.Limits())
+        table.fill(tmp_path, [table.entry("theirs:crash")], ["small"], [11], limits=table.EntryLimits())
     with pytest.raises(SchedulerError, match=r"cannot be made: TimeoutError: not made within 0\.1 s"):
-        table.entry("theirs:Unmade", table.Limits(decision=0.1))
+        table.entry("theirs:Unmade", table.EntryLimits(decision=0.1))
