@@ -38,7 +38,7 @@ test: $(DEV)  ## Lint, types and the test suite
 	wait $$types; types=$$?; echo "mypy:"; cat .types.txt; rm -f .types.txt; \
 	[ $$tests = 0 ] && [ $$types = 0 ]
 
-slow: $(DEV)  ## Tests that take longer than ten seconds
+slow: $(DEV)  ## Tests that take more than two seconds of a processor
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "slow and not chaos and not clients" $(PYTEST)
 
 chaos: $(DEV)  ## Tests that kill, hang and starve processes

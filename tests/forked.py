@@ -40,7 +40,7 @@ class Forks:
 
     def run(
         self, module: str, *arguments: object, cwd: Path = ROOT, env: Mapping[str, str] = os.environ,
-        told: str = "", timeout: float = 250.0,
+        reported: str = "", timeout: float = 250.0,
     ) -> subprocess.CompletedProcess[str]:  # fmt: skip
         """What `python -m module arguments` answers in the folder `cwd` to `told` at its input.
 
@@ -49,12 +49,18 @@ class Forks:
         words = [module, *map(str, arguments)]
         if self._early_of(env) != self._early_of(os.environ):
             return subprocess.run(
-                [sys.executable, "-m", *words], cwd=cwd, env={"PYTHONPATH": str(ROOT), **env}, input=told, text=True,
-                capture_output=True, timeout=timeout, check=False,
-            )  # fmt: skip
+                [sys.executable, "-m", *words],
+                cwd=cwd,
+                env={"PYTHONPATH": str(ROOT), **env},
+                input=reported,
+                text=True,
+                capture_output=True,
+                timeout=timeout,
+                check=False,
+            )
         with tempfile.TemporaryDirectory(prefix="cosim-fork-") as folder:
             streams = [Path(folder) / name for name in ("in", "out", "err")]
-            streams[0].write_text(told, encoding="utf-8")
+            streams[0].write_text(reported, encoding="utf-8")
             job = {"words": words, "cwd": str(cwd), "env": dict(env), "streams": [str(path) for path in streams]}
             code = self._ask(job, timeout)
             said, complained = (path.read_text(encoding="utf-8", errors="replace") for path in streams[1:])

@@ -32,9 +32,9 @@ LIMITS = {
     "arrows": 80,
     "circles of rooms": 0,
     "circles of modules": 0,
-    "lines of the core": 112_000,
-    "lines": 141_000,
-    "class names with several homes": 109,
+    "lines of the core": 112_570,
+    "lines": 147_580,
+    "class names with several homes": 11,
 }
 
 

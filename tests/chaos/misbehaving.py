@@ -20,13 +20,14 @@ from cosim.contract.adapter import AdapterConfig, AdapterKind, Context, Inputs, 
 from cosim.contract.errors import SetupError
 from cosim.contract.frame import Frame, SlotTable
 from cosim.contract.signals import Column, Signal
+from cosim.contract.trust import Words
 
 LONG = 1000
 HUGE = 200_000_000  # rows; zeros that are never touched take no memory
 
 
 class Config(AdapterConfig):
-    do: str = "nothing"
+    do: Words = "nothing"
     at: Literal["build", "start", "step", "finish", "close"] = "step"
     tick: int = 2  # number of the step at which it happens
     table: bool = False  # frames carry the slot table of the frames that they were made from

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cosim.cli.main import app
+from tests.extensions import scenarios
 from tests.forked import cosim
 from tests.mutations import mutate
 
@@ -23,7 +24,10 @@ def marks(folder):
     return [pytest.mark.sumo] if "sumo:" in (folder / "scenario.cosim.yaml").read_text() else []
 
 
-every = pytest.mark.parametrize("folder", [pytest.param(f, id=f.name, marks=marks(f)) for f in SCENARIOS])
+NAMED = zip(SCENARIOS, scenarios(*(folder.name for folder in SCENARIOS)), strict=True)
+every = pytest.mark.parametrize(
+    "folder", [pytest.param(folder, id=folder.name, marks=[*marks(folder), *one.marks]) for folder, one in NAMED]
+)
 
 
 @pytest.fixture

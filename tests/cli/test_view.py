@@ -57,10 +57,10 @@ def test_wrong_arguments_say_what_to_do(tmp_path, monkeypatch):
     ],
 )
 def test_a_dashboard_in_a_container_tells_the_address_outside(published, said, monkeypatch):
-    told = []
+    reported = []
     monkeypatch.setattr(serve.Server, "run", lambda _self, sockets: sockets[0].close())
-    serve.serve(fastapi.FastAPI(), serve.bind("0.0.0.0", 0), told.append, published)
-    assert re.fullmatch(said, told[0])
+    serve.serve(fastapi.FastAPI(), serve.bind("0.0.0.0", 0), reported.append, published)
+    assert re.fullmatch(said, reported[0])
 
 
 def test_a_run_under_way_is_said_to_go_on(tmp_path, monkeypatch, capsys):

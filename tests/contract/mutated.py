@@ -9,7 +9,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from ruamel.yaml import YAML
+
+from cosim.contract.errors import ScenarioError
+from cosim.scenario.plan.compile import plan_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = (
@@ -40,6 +44,25 @@ _VALUES: tuple[Any, ...] = (
     "1 km",
     "1 B",
 )
+
+
+def check_refused(scenario: str, assignment: str, said: str) -> None:
+    """With `assignment` the shipped `scenario` is refused, with what is `said` and where it stands."""
+    with pytest.raises(ScenarioError) as refused:
+        plan_of(ROOT / "scenarios" / scenario, [assignment])
+    assert said in str(refused.value)
+    assert all(problem.path for problem in refused.value.problems)
+
+
+def check_warned(scenario: str, assignment: str, said: str) -> None:
+    """With `assignment` the shipped `scenario` has one warning in which `said` stands."""
+    warnings = plan_of(ROOT / "scenarios" / scenario, [assignment]).warnings
+    assert sum(said in warning for warning in warnings) == 1, warnings
+
+
+def check_silent(scenario: str) -> None:
+    """The shipped `scenario` itself has no warning."""
+    assert plan_of(ROOT / "scenarios" / scenario).warnings == ()
 
 
 def mutant(scenario: str, seed: int) -> str:

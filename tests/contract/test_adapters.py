@@ -5,12 +5,13 @@ import pytest
 from cosim.contract import registry
 from cosim.contract.errors import SetupError
 from cosim.testing import check_adapter
+from tests.extensions import named
 from tests.forked import COSIM
 
 pytestmark = pytest.mark.xdist_group("kernels")  # after an edit these compile for a minute: one worker does it
 
 
-@pytest.mark.parametrize("name", registry.adapter_names())
+@pytest.mark.parametrize("name", named("adapters", registry.adapter_names()))
 def test_adapter_keeps_the_contract(name):
     kind = registry.adapter_kind(name)
     missing = "; ".join(filter(None, (requirement.missing() for requirement in kind.requires)))

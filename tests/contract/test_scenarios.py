@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
 
+from cosim.scenario.gallery import examples
+from cosim.scenario.load import load
+from cosim.scenario.sweep import expand
 from tests.forked import cosim
 
 jsonschema = pytest.importorskip("jsonschema")
 
 pytestmark = pytest.mark.xdist_group("kernels")  # after an edit these compile for a minute: one worker does it
 ROOT = Path(__file__).resolve().parents[2]
-SCENARIOS = sorted(path.parent for path in (ROOT / "scenarios").glob("*/scenario.cosim.yaml"))
+SCENARIOS = [one.folder for one in examples()]
 SCHEMA = json.loads((ROOT / "docs/schema/scenario.v1.json").read_text())
 OTHER_VERSION = 0.10  # relative; another SUMO or numpy moves single vehicles and tasks, not the picture
 
@@ -62,6 +66,12 @@ def test_says_what_it_asks_needs_and_shows(folder):
     text = (folder / "README.md").read_text()
     for heading in ("**Question.**", "**Needs.**", "**What to look at.**", "**Origin of the numbers.**"):
         assert heading in text, heading
+
+
+@every
+def test_the_sweep_that_its_readme_names_has_several_runs(folder):
+    named = re.search(rf"cosim sweep scenarios/{folder.name}\b(?! --set)", (folder / "README.md").read_text("utf-8"))
+    assert named is None or len(expand(load(folder))) > 1
 
 
 @runnable

@@ -1,4 +1,4 @@
-"""Every example in the documentation is executed, or held against the models it is written for.
+"""Every example in the documentation is executed, or checked against the models it is written for.
 
 In the order of each page: blocks with a `title` become files, Python blocks run, YAML is loaded, and
 `cosim` commands of console blocks are run in a folder that holds the shipped scenarios. A command
@@ -6,6 +6,7 @@ with a word in capitals (RUN_A) needs something that the reader has: its verb an
 looked up in `--help` instead.
 """
 
+import os
 import re
 import shlex
 from dataclasses import dataclass
@@ -17,12 +18,15 @@ from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
 from cosim.contract import registry
+from cosim.contract.functions import missing_extension
+from cosim.contract.plugins import installed
 from cosim.scenario import tree
 from cosim.scenario.load import load
 from cosim.scenario.model import Scenario
 from cosim.scenario.parameters import filled
 from cosim.scenario.reading import read_text
 from cosim.scenario.schema import full_model
+from tests.extensions import named, needs
 from tests.forked import cosim
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +40,16 @@ SLOW = pytest.mark.slow
 NEEDS = {
     "autopilot.md": ["pymavlink"], "environments.md": ["gymnasium"], "export.md": ["mcap", "pythonfmu3"],
     "mail-mmsg.md": ["gymnasium"], "policies.md": ["pandas"], "results.md": ["pandas"],
+}  # fmt: skip
+EXTENSIONS = {
+    "cluster.md": ["gpu_cluster"], "coming-from.md": ["edgecloudsim", "importers"], "corais.md": ["corais"],
+    "datacentre.md": ["extcloudsim"], "environments.md": ["corais", "mail_mmsg"],
+    "export.md": ["fmu", "mcap", "mlsysops", "radio_logs"],
+    "import.md": ["edgecloudsim", "gpu_cluster", "importers", "mlsysops", "traces"], "mail-mmsg.md": ["mail_mmsg"],
+    "offloading.md": ["edgecloudsim"], "offloading-vehicular.md": ["edgecloudsim"],
+    "predictor.md": ["extcloudsim"], "publish.md": ["research_object"],
+    "reproduce.md": ["reproduce"], "schedulers.md": ["metanet"],
+    "traces.md": ["traces"], "twin-edge.md": ["published_data"], "twin-simtune.md": ["simtune"],
 }  # fmt: skip
 
 
@@ -83,6 +97,9 @@ def test_yaml_is_what_the_models_accept(block, tmp_path):
         problems = []
         data = tree.plain(filled(read_text(block.text, None, problems), problems))
         assert not problems
+    for kind in (keys.get("use", name) for name, keys in data.get("adapters", {}).items()):
+        if extension := missing_extension(installed("adapters").get(kind, "")):
+            pytest.skip(f"the extension '{extension}' is not there")
     model = full_model()
     for key, value in data.items():
         assert key in model.model_fields, f"'{key}' is no key of a scenario"
@@ -95,7 +112,11 @@ def test_yaml_is_what_the_models_accept(block, tmp_path):
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, id=page.name, marks=SLOW if page.name in LONG else ()) for page in PAGES if page.exists()],
+    [
+        pytest.param(page, id=page.name, marks=[needs(*EXTENSIONS.get(page.name, ())), *[SLOW] * (page.name in LONG)])
+        for page in PAGES
+        if page.exists()
+    ],
 )
 def test_files_and_python_and_commands_work_in_order(page, tmp_path, monkeypatch):
     found = [block for block in blocks(page) if block.title or block.word in ("python", "console")]
@@ -106,7 +127,7 @@ def test_files_and_python_and_commands_work_in_order(page, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
-    names = {}
+    names, exported = {}, {}
     for block in found:
         where = f"{page.name}:{block.line}"
         if block.title:
@@ -117,15 +138,18 @@ def test_files_and_python_and_commands_work_in_order(page, tmp_path, monkeypatch
             exec(compile(block.text, where, "exec"), names)
         else:
             for line in block.text.splitlines():
+                if line.startswith("$ export "):
+                    name, _, value = line.removeprefix("$ export ").partition("=")
+                    exported[name] = value
                 if line.startswith("$ cosim "):
-                    run(shlex.split(line.removeprefix("$ cosim ").partition(" #")[0]), tmp_path, where)
+                    run(shlex.split(line.removeprefix("$ cosim ").partition(" #")[0]), tmp_path, where, exported)
 
 
-def run(words, folder, where):
+def run(words, folder, where, exported):
     asked = words
     if any(re.fullmatch(r"[A-Z][A-Z_]+|…", word) for word in words):
         asked = [*takewhile(re.compile(r"[a-z][a-z0-9]*").fullmatch, words), "--help"]
-    done = cosim(*asked, cwd=folder)
+    done = cosim(*asked, cwd=folder, env={**os.environ, **exported})
     assert done.returncode == 0, f"{where}: cosim {' '.join(words)}\n{done.stdout}{done.stderr}"
     if asked is not words:
         missing = [word for word in words if word.startswith("--") and word.partition("=")[0] not in done.stdout]
@@ -138,7 +162,7 @@ def test_every_adapter_is_on_the_page_of_adapters():
     assert not missing, f"docs/adapters.md has no section on {', '.join(missing)}"
 
 
-@pytest.mark.parametrize("name", registry.adapter_names())
+@pytest.mark.parametrize("name", named("adapters", registry.adapter_names()))
 def test_every_example_of_an_adapter_is_accepted(name):
     kind = registry.adapter_kind(name)
     kind.load_config().model_validate(kind.example_block())

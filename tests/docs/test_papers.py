@@ -33,7 +33,7 @@ def families(text):
     return {name for name, pattern in FAMILIES.items() if re.search(pattern, text, re.IGNORECASE)}
 
 
-def told(package):
+def reported(package):
     """The families of licences that an installed package says it has; none where it says nothing."""
     facts = metadata(package)
     kinds = [line for line in facts.get_all("Classifier") or [] if line.startswith("License ::")]
@@ -60,7 +60,7 @@ def test_the_table_says_of_a_package_what_the_package_says():
     other, looked = {}, set()
     for package, licence in LICENCES.items():
         try:
-            said, found = families(licence), told(package)
+            said, found = families(licence), reported(package)
         except PackageNotFoundError:
             continue
         looked.add(package)
@@ -79,7 +79,7 @@ def test_whatever_asks_for_more_than_a_notice_is_named():
             left |= names(line for line in requires(package) or () if "extra ==" not in line) - seen
         except PackageNotFoundError:  # for another system, or of an extra that is not installed
             seen.discard(package)
-    asking = {package for package in seen if told(package) & MORE_THAN_A_NOTICE}
+    asking = {package for package in seen if reported(package) & MORE_THAN_A_NOTICE}
     assert {"mosaik", "tqdm"} <= asking
     assert {package for package in asking if f"`{package}`" not in PAGE} == set()
 

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from cosim.contract.link import DOWN, LinkState
+from cosim.contract.medium import WIFI, WIRE
 from cosim.testbed.emulation import netns, probe, tc
 from cosim.testbed.emulation.client import Client
-from cosim.testbed.emulation.state import DOWN, LinkState
 from cosim.testbed.launch.bridges import wire
 from cosim.testbed.launch.programs import Program, interface
 from tests.unit.testbed.emulation.conftest import until
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.netns
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES = tuple(
-    Program(name, slot, "box", (), (), (), (interface("wlan0", slot), interface("eth1", slot)), 0, 0, False, False)
+    Program(name, slot, "box", (), (), (), (interface(WIFI, slot), interface(WIRE, slot)), 0, 0, False, False)
     for slot, name in enumerate("abc")
 )
 

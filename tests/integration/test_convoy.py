@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import cosim
+from cosim.contract.medium import CELL, WIRE
 from cosim.testbed.emulation import netns
 from cosim.testbed.launch.programs import interface
 from tests.real import convoy, follow
@@ -19,8 +20,8 @@ pytestmark = [pytest.mark.netns, pytest.mark.sumo, pytest.mark.slow, pytest.mark
 
 SCENARIO = ROOT / "scenarios/convoy"
 LONG = "run.duration=46 s"  # the first three handovers of the convoy are at 35 s, 40.5 s and 41 s
-STATIONS = {interface("lte0", slot).address: f"station-{slot + 1}" for slot in range(4)}
-FAR = interface("eth1", 3).address  # of station-4, which no truck reaches by air
+STATIONS = {interface(CELL, slot).address: f"station-{slot + 1}" for slot in range(4)}
+FAR = interface(WIRE, 3).address  # of station-4, which no truck reaches by air
 
 ECHO = f"""\
 import socket

@@ -173,5 +173,5 @@ def test_a_twin_follows_the_run_while_it_goes_on(tmp_path):
     assert windows[-1]["misfit"] < 0.2 * windows[0]["misfit"]
     table, _ = tasks(folder)
     taken = (table["computed"] - table["started"])[table["workload"] == "vegetation"].median()
-    told = windows[-1]["values"]["workloads.vegetation.work"] * 1e6 / 2e9  # s
-    assert taken / 3.0 < told < 3.0 * taken  # the guess was 160 times as much; a busy machine is slower at times
+    reported = windows[-1]["values"]["workloads.vegetation.work"] * 1e6 / 2e9  # s
+    assert taken / 3.0 < reported < 3.0 * taken  # the guess was 160 times as much; a busy machine is slower at times

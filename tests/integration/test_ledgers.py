@@ -16,8 +16,10 @@ from ruamel.yaml import YAML
 
 import cosim
 from cosim.results.session import run
+from tests.extensions import scenarios as shipped
 
 SHIPPED = Path(__file__).parents[2] / "scenarios"
+DURATIONS = {"hello": "6 s", "offloading": "2 min", "fog-interval": "1 h", "energy-aware": "1 h"}
 SCHEDULERS = ["nearest", "least-loaded", "cloud", "local", "random", "round-robin", "hybrid"]
 
 
@@ -157,10 +159,9 @@ def check(result: cosim.Run) -> None:
     assert times == [(0,)]
 
 
-@pytest.mark.parametrize(
-    ("name", "duration"), [("hello", "6 s"), ("offloading", "2 min"), ("fog-interval", "1 h"), ("energy-aware", "1 h")]
-)
-def test_utilisation_is_that_of_the_whole_time_whatever_is_recorded(tmp_path, name, duration):
+@pytest.mark.parametrize("name", shipped(*DURATIONS))
+def test_utilisation_is_that_of_the_whole_time_whatever_is_recorded(tmp_path, name):
+    duration = DURATIONS[name]
     short = f"run.duration={duration}"
     kept, left = (
         cosim.load(run(SHIPPED / name, out=tmp_path, overrides=[short, *more]).folder)
@@ -168,10 +169,14 @@ def test_utilisation_is_that_of_the_whole_time_whatever_is_recorded(tmp_path, na
     )
     rows = kept.sql("SELECT node, avg(utilisation) FROM host WHERE time > 0 GROUP BY node").fetchall()  # 0: no interval
     assert len(rows) > 1
+    scene = kept.plan["scene"]
+    fleets = {one["name"]: one["template"]["cores"] for one in scene["fleets"]}
+    cores = {one["id"]: one["cores"] for one in scene["nodes"]}
+    cores |= {node: fleets[node.rpartition("-")[0]] for node, _ in rows if node not in cores}
     for metrics in (kept.metrics, left.metrics):
         found = {node: entry["utilisation"] for node, entry in metrics["hosts"].items() if "utilisation" in entry}
         assert found == pytest.approx(dict(rows))
-        mean = sum(found.values()) / len(found)
+        mean = sum(cores[node] * share for node, share in found.items()) / sum(cores[node] for node in found)
         assert metrics["figures"]["utilisation_mean"]["value"] == pytest.approx(mean)
     kept.close()
     left.close()

@@ -16,7 +16,6 @@ import pytest
 import cosim
 from cosim.contract.errors import CosimError
 from cosim.talk import control, keys
-from cosim.testbed.live import finding
 
 pytest.importorskip("pandas")
 
@@ -87,7 +86,7 @@ class World:
 
     def nodes(self) -> dict:
         try:
-            return control.command(*finding.find(finding.newest(self.folder / "runs")), "nodes")
+            return control.command(*control.find("", "", control.LIVE, self.folder / "runs"), "nodes")
         except CosimError:
             return {}
 
@@ -155,9 +154,9 @@ def test_two_agents_serve_a_run_and_one_is_killed(world):
     assert outcome["status"] == "complete"
     tasks = account(outcome)
     assert tasks["completed"] > 5
-    told = summary(outcome)
-    assert told["refused_keys"] >= 1
-    assert told["nodes"]["pi-1"]["state"] == "lost"
+    reported = summary(outcome)
+    assert reported["refused_keys"] >= 1
+    assert reported["nodes"]["pi-1"]["state"] == "lost"
     other.terminate()
     assert other.wait(PATIENCE) == 0
     assert stranger.poll() is None  # goes on seeking

@@ -5,13 +5,16 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from cosim.contract.entities import Event
 from cosim.contract.errors import ScenarioError
 from cosim.contract.registry import adapter_kind
 from cosim.results.session import run
 from cosim.scenario.plan.compile import plan_of
+from cosim.scenario.plan.show import describe
 from cosim.scenario.plan.store import plan_from_text, plan_to_text
 from cosim.testing import check_adapter, find_faults
 
@@ -42,6 +45,31 @@ def test_each_device_is_served_by_its_own_medium_and_the_event_takes_effect(fold
     assert {("moisture", "gateway", "completed"), ("picture", "mast", "completed")} <= hosts
 
 
+def test_a_storm_is_everywhere_and_a_medium_may_have_no_received_power(folder, tmp_path):
+    file, adapter = folder / "scenario.cosim.yaml", folder / "lora" / "adapter.py"
+    file.write_text(
+        file.read_text().replace("do: jam, node: gateway, for: 20 s, level: -70 dBm", "do: storm, for: 10 s, loss: 60")
+    )
+    adapter.write_text(
+        adapter.read_text().replace("reshape(-1, 10)\n", "reshape(-1, 10)\n        table[:, 1] = np.nan\n")
+    )
+    plan = plan_of(folder)
+    storm, calm = plan.events
+    assert (storm.nodes, storm.link, calm.do) == ((), None, "calm")
+    kinds = adapter_kind("lora:ADAPTER").event_kinds()
+    assert kinds["storm"].of(storm) == kinds["storm"].of(calm)
+    assert kinds["storm"].of(storm).loss == 60.0
+    assert kinds["jam"].of(storm) is None
+    assert kinds["jam"].of(Event(1.0, "fail")) is None
+    assert "everywhere" in describe(plan)
+    outcome = run(folder, out=tmp_path / "runs")
+    seen = {name: pq.read_table(outcome.folder / "frames" / "link" / f"{name}.parquet") for name in ("lora", "radio")}
+    assert np.isnan(seen["lora"]["rsrp"].to_numpy()).all()
+    assert np.isfinite(seen["radio"]["rsrp"].to_numpy()).all()
+    away = {row["time"] for row in seen["lora"].to_pylist() if row["cell"] != "gateway"}
+    assert away == {float(second) for second in range(20, 30)}
+
+
 def test_a_plan_with_keys_of_adapters_travels(folder):
     plan = plan_of(folder)
     assert plan_from_text(plan_to_text(plan), plan.root) == plan
@@ -57,7 +85,7 @@ def test_the_checker_takes_nodes_with_its_keys_from_a_scenario(folder):
 
 
 @pytest.mark.parametrize(
-    ("written", "instead", "told"),
+    ("written", "instead", "reported"),
     [
         ("lora: {spreading: 9}", "lora: {spreading: 13}", "nodes.probe-[1..4].lora.spreading: must be at most 12"),
         ("lora: {spreading: 9}", "lora: {spredding: 9}", "unknown key 'spredding' (did you mean 'spreading'?)"),
@@ -66,17 +94,17 @@ def test_the_checker_takes_nodes_with_its_keys_from_a_scenario(folder):
         ("do: jam, node: gateway", "do: jam", "'do: jam' needs 'node'"),
         ("do: jam", "do: jamm", "events.0"),
         ("by: nr", "by: nrr", "there is no adapter 'nrr' (did you mean 'nr'?)"),
-        ('lora: {use: "lora:ADAPTER", exponent: 2.7}', "wifi: {}", "unknown key 'lora'"),
+        ('lora: {use: "lora:ADAPTER", exponent: 2.7, duty_cycle: 100 %, real: true}', "wifi: {}", "unknown key 'lora'"),
     ],
 )
-def test_mistakes_in_what_it_brings_are_found_where_they_are(folder, written, instead, told):
+def test_mistakes_in_what_it_brings_are_found_where_they_are(folder, written, instead, reported):
     file = folder / "scenario.cosim.yaml"
     text = file.read_text()
     assert written in text
     file.write_text(text.replace(written, instead))
     with pytest.raises(ScenarioError) as error:
         plan_of(folder)
-    assert told in str(error.value)
+    assert reported in str(error.value)
     assert all(problem.line for problem in error.value.problems if problem.path != "nodes")
 
 

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from cosim.contract.errors import SetupError
+from cosim.contract.link import DOWN, LinkState
 from cosim.testbed.emulation import compiled, handover, netns, probe, taps
 from cosim.testbed.emulation.client import Client
 from cosim.testbed.emulation.engine import EngineBackend
-from cosim.testbed.emulation.state import DOWN, LinkState
 from cosim.testbed.emulation.taps import Tap
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.needs("cc")]
 
 ROOT = Path(__file__).resolve().parents[2]
 FREE = LinkState(math.inf, 0.0, 0.0, 0.0)
@@ -51,11 +51,9 @@ def spaces():
     assert not [name for name in netns.leftovers() if netns.run_of(os.getpid()) in name]
 
 
-@pytest.fixture(params=["python", pytest.param("compiled", marks=pytest.mark.needs("cc"))])
-def backend(request):
-    command, _ = compiled.command(python=request.param == "python")
-    assert (command[0] == sys.executable) == (request.param == "python")
-    made = EngineBackend(command)
+@pytest.fixture
+def backend():
+    made = EngineBackend([str(compiled.linkd())])
     yield made
     made.close()
 
@@ -211,7 +209,7 @@ def test_a_service_without_rights_heals_after_each_kill(spaces, tmp_path):
 
     def service():
         command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
-        command += [sys.executable, "-m", "cosim.testbed.emulation.service", "--backend", "linkd-python"]
+        command += [sys.executable, "-m", "cosim.testbed.emulation.service", "--backend", "linkd"]
         command += ["--sidecars", str(path), "--commands", addresses[0], "--reports", addresses[1]]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
         said = json.loads(process.stdout.readline())

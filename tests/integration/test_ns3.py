@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import socket
@@ -19,7 +20,8 @@ from benchmarks import ns3_range
 from cosim.adapters.ns3.build import engine, wheel
 from cosim.adapters.ns3.radio import RadioParameters, live
 from cosim.contract.errors import ScenarioError, SetupError
-from cosim.testbed.emulation import netns, taps
+from cosim.contract.link import LinkState
+from cosim.testbed.emulation import netns, protocol, taps
 from cosim.testbed.emulation.client import Client
 from cosim.testbed.emulation.engine import EngineBackend
 from cosim.testbed.emulation.protocol import send_attach
@@ -141,12 +143,12 @@ def test_media_do_not_hear_each_other(nodes):
             os.close(descriptor)
         nodes.await_answer(True)
         assert nodes.answers() >= 9
-        process.stdin.write(b"C 1 7\n")  # after it has been attached
+        process.stdin.write(protocol.channel_command(1, 7))  # after it has been attached
         process.stdin.flush()
         nodes.await_answer(False)
         assert nodes.answers(3) == 0
         assert nodes.answers(3, "a", "c") == 3
-        process.stdin.write(b"C 0 7\n")
+        process.stdin.write(protocol.channel_command(0, 7))
         process.stdin.flush()
         nodes.await_answer(True)
         assert nodes.answers() >= 9
@@ -211,19 +213,21 @@ def test_wrong_words_are_counted_not_fatal(tmp_path):
         assert process.stdin
         assert process.stdout
         process.stdout.readline()
-        process.stdin.write(b"P 0 nan 0 0\nP 5000 0 0 0\nP 0 1\nnonsense\nC 1\n\nP 0 1 2 3 4\n" + b"x" * 5000 + b"\n")
-        process.stdin.write(b"P 0 1 2 3\nC 0 1\nL 0 1 0 0 0 0 1000\n")  # these are right
+        process.stdin.write(protocol.position_command(0, (math.nan, 0.0, 0.0)))
+        process.stdin.write(protocol.position_command(5000, (0.0, 0.0, 0.0)) + b"nonsense" * 10)
+        process.stdin.write(protocol.position_command(0, (1.0, 2.0, 3.0)) + protocol.channel_command(0, 1))  # right
+        process.stdin.write(protocol.link_command(0, 1, LinkState(1e6), 0.1))
         process.stdin.flush()
         ours.send(b"abc")
         ours.send(struct.pack("<I6s", 0, b"123456"))  # no descriptor
         with open("/dev/null", "rb") as null:  # noqa: PTH123
             socket.send_fds(ours, [struct.pack("<I", 0)], [null.fileno()])  # a detach with one
         line = process.stdout.readline()
-        process.stdin.write(b"Q\n")
+        process.stdin.write(protocol.END)
         process.stdin.close()
         assert process.wait(60) == 0
         process.stdout.close()
-    assert b'"bad":11,' in line
+    assert b'"bad":6,' in line
 
 
 @ready
@@ -310,7 +314,7 @@ def test_through_the_network_service_and_its_sidecars(nodes, tmp_path):
     service = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert service.stdout
     try:
-        told = json.loads(service.stdout.readline())
+        reported = json.loads(service.stdout.readline())
         for node in ("a", "b"):
             interface = f"wlan0,{MACS[node]},{ADDRESSES[node]}/24"
             sidecar = [
@@ -324,7 +328,7 @@ def test_through_the_network_service_and_its_sidecars(nodes, tmp_path):
             ]
             sidecar += ["--socket", str(tmp_path / "links.sock")]
             nodes.spaces.start(node, sidecar, stderr=subprocess.DEVNULL, env=dict(os.environ))
-        with Client(told["commands"], told["reports"]) as client:
+        with Client(reported["commands"], reported["reports"]) as client:
             client.await_ports({("a", "wlan0"), ("b", "wlan0")})
             client.move({"a": (0.0, 0.0, 0.0), "b": (50.0, 0.0, 0.0)})
             client.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cosim.adapters.ns3.radio import RadioParameters
-from cosim.adapters.ns3.stepped import Stepped
+from cosim.adapters.ns3.stepped import SteppedStations
 from cosim.contract.errors import RunError, ScenarioError
 
 ready = pytest.mark.ns3
@@ -16,7 +16,7 @@ TABLE = {100: 21.7, 150: 16.6, 200: 11.5, 240: 5.8}
 
 @ready
 def test_the_rate_falls_with_distance_as_measured():
-    stepped = Stepped(RadioParameters(), ["a", "b"], [("a", "b"), ("b", "a")])
+    stepped = SteppedStations(RadioParameters(), ["a", "b"], [("a", "b"), ("b", "a")])
     stepped.step({"a": (0.0, 0.0, 0.0), "b": (5.0, 0.0, 0.0)}, 1.0)
     previous = stepped.step({}, 1.0)["a", "b"]
     assert previous.rate == pytest.approx(59.4e6, rel=0.15)
@@ -27,7 +27,7 @@ def test_the_rate_falls_with_distance_as_measured():
         assert state.rate == pytest.approx(rate * 1e6, rel=0.2)
         assert state.loss == 0.0
         assert previous.delay < state.delay < 0.01
-        assert state.rssi == pytest.approx(RadioParameters().received(distance))
+        assert stepped.levels["a", "b"] == pytest.approx(RadioParameters().received(distance))
         previous = state
     stepped.step({"b": (300.0, 0.0, 0.0)}, 0.5)
     gone = stepped.step({}, 1.0)["b", "a"]
@@ -42,7 +42,7 @@ def test_the_rate_falls_with_distance_as_measured():
 @ready
 def test_steps_repeat_and_do_not_depend_on_how_time_is_cut():
     def states(cuts: int, seed: int = 1):
-        stepped = Stepped(RadioParameters(fading=1.5, seed=seed), ["a", "b", "c"], [("a", "b"), ("b", "c")])
+        stepped = SteppedStations(RadioParameters(fading=1.5, seed=seed), ["a", "b", "c"], [("a", "b"), ("b", "c")])
         places = {"a": (0.0, 0.0, 0.0), "b": (220.0, 0.0, 0.0), "c": (0.0, 250.0, 0.0)}
         found = [stepped.step(places, 1.0 / cuts) for _ in range(cuts)]
         found = [stepped.step(places, 1.0)]
@@ -69,7 +69,7 @@ def test_steps_repeat_and_do_not_depend_on_how_time_is_cut():
     ),
 )
 def test_other_standards(radio, least, most):
-    stepped = Stepped(radio, ["a", "b"], [("a", "b")])
+    stepped = SteppedStations(radio, ["a", "b"], [("a", "b")])
     stepped.step({"b": (2.0, 0.0, 0.0)}, 2.0)
     state = stepped.step({}, 1.0)["a", "b"]
     stepped.close()
@@ -80,7 +80,7 @@ def test_other_standards(radio, least, most):
 @ready
 def test_fading_makes_the_edge_gradual():
     def loss(fading, distance):
-        stepped = Stepped(RadioParameters(fading=fading), ["a", "b"], [("a", "b")])
+        stepped = SteppedStations(RadioParameters(fading=fading), ["a", "b"], [("a", "b")])
         state = stepped.step({"b": (distance, 0.0, 0.0)}, 10.0)["a", "b"]
         stepped.close()
         return state.loss
@@ -95,7 +95,7 @@ def test_fading_makes_the_edge_gradual():
 
 @ready
 def test_parameters_that_do_not_fit_end_the_engine():
-    stepped = Stepped(RadioParameters(rate="NoSuchMode"), ["a", "b"], [("a", "b")])
+    stepped = SteppedStations(RadioParameters(rate="NoSuchMode"), ["a", "b"], [("a", "b")])
     with pytest.raises(RunError, match="has ended"):
         stepped.step({}, 1.0)
     stepped.close()
@@ -105,7 +105,7 @@ def test_parameters_that_do_not_fit_end_the_engine():
 def test_contention_is_felt():
     def rate(pairs):
         nodes = [f"n{i}" for i in range(8)]
-        stepped = Stepped(RadioParameters(), nodes, pairs, interval=0.02)
+        stepped = SteppedStations(RadioParameters(), nodes, pairs, interval=0.02)
         stepped.step({node: (5.0 * i, 0.0, 0.0) for i, node in enumerate(nodes)}, 1.0)
         state = stepped.step({}, 1.0)["n0", "n1"]
         stepped.close()
@@ -119,10 +119,10 @@ def test_contention_is_felt():
 @ready
 def test_what_cannot_be_is_said():
     with pytest.raises(ScenarioError, match="no link from a to x"):
-        Stepped(RadioParameters(), ["a", "b"], [("a", "x")])
+        SteppedStations(RadioParameters(), ["a", "b"], [("a", "x")])
     with pytest.raises(ScenarioError, match="interval"):
-        Stepped(RadioParameters(), ["a", "b"], [("a", "b")], interval=0.0)
-    stepped = Stepped(RadioParameters(), ["a", "b"], [("a", "b")])
+        SteppedStations(RadioParameters(), ["a", "b"], [("a", "b")], interval=0.0)
+    stepped = SteppedStations(RadioParameters(), ["a", "b"], [("a", "b")])
     with pytest.raises(RunError, match="P: port x y z"):
         stepped.step({"a": (float("nan"), 0.0, 0.0)}, 1.0)
     stepped.close()

@@ -9,9 +9,9 @@ import os
 import pytest
 
 from cosim.contract.errors import RunError
+from cosim.contract.link import DOWN, LinkState
 from cosim.testbed.emulation import netns, overlay, tc
-from cosim.testbed.emulation.overlay import Overlay
-from cosim.testbed.emulation.state import DOWN, LinkState
+from cosim.testbed.emulation.overlay import TunnelOverlay
 from cosim.testbed.emulation.taps import Tap
 from tests.integration.test_carriers import NODES, answers, serving
 from tests.unit.testbed.emulation.conftest import mac, until
@@ -52,7 +52,7 @@ def spaces():
         yield made
 
 
-def told(spaces, node, *command):
+def reported(spaces, node, *command):
     return spaces.run(node, list(command)).stdout
 
 
@@ -70,7 +70,7 @@ def test_nodes_are_joined_by_tunnels_and_each_pair_has_its_state(spaces, tmp_pat
         until(lambda: not answers(spaces, b[0].address))
         until(lambda: client.poll() or ("a", "c", "eth1") in client.counts())
         assert client.report.backend.startswith("traffic control (")
-        details = told(spaces, "a", "ip", "-d", "-o", "link", "show", "wlan0")
+        details = reported(spaces, "a", "ip", "-d", "-o", "link", "show", "wlan0")
         assert "vxlan id 699136 local 192.0.2.1 dev eth0" in details  # 10.171.0
         assert "gso_max_segs 1 " in details
         assert " mtu 1450 " in details
@@ -94,7 +94,7 @@ def test_without_netem_frames_are_handed_over_and_the_report_says_why(spaces, tm
 
 def test_a_peer_that_moves_is_followed_and_left_where_nobody_else_is(spaces):
     def inside():
-        with contextlib.closing(Overlay("192.0.2.1")) as made:
+        with contextlib.closing(TunnelOverlay("192.0.2.1")) as made:
             yield from moved(made)
 
     def moved(made):
@@ -107,7 +107,7 @@ def test_a_peer_that_moves_is_followed_and_left_where_nobody_else_is(spaces):
         yield entries()
 
     def entries():
-        found = json.loads(told(spaces, "a", "bridge", "-j", "fdb", "show", "dev", "wlan0"))
+        found = json.loads(reported(spaces, "a", "bridge", "-j", "fdb", "show", "dev", "wlan0"))
         return sorted((one["mac"], one["dst"]) for one in found if "dst" in one)
 
     first, last = netns.inside(netns.FOLDER / spaces._names["a"], lambda: list(inside()))

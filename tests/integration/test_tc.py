@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ProtocolError, SetupError
+from cosim.contract.link import DOWN, TOLERANCE, LinkState
 from cosim.testbed.emulation import netns
-from cosim.testbed.emulation.state import DOWN, TOLERANCE, LinkState
 from cosim.testbed.emulation.tc import TcBackend, probe_netem
 
 pytestmark = pytest.mark.netns

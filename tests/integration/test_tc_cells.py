@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from cosim.contract.link import DOWN, LinkState
 from cosim.testbed.emulation import probe, tc
-from cosim.testbed.emulation.state import DOWN, LinkState
 from cosim.testbed.launch.carrier import Carrier
 from tests.integration import test_cells
 from tests.integration.test_cells import ADDRESS, answered, both

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from cosim.contract.link import LinkState
+from cosim.contract.medium import WIRE
 from cosim.testbed.emulation import netns, probe
 from cosim.testbed.emulation.client import Client
-from cosim.testbed.emulation.state import LinkState
 from cosim.testbed.launch.programs import interface
 
 pytestmark = [pytest.mark.netns, pytest.mark.timeout(120)]
@@ -28,7 +29,7 @@ def machines(tmp_path):
     own = {**os.environ, "PYTHONPATH": str(ROOT)}
     (tmp_path / "key").write_text("a secret of both machines")
     (tmp_path / "key").chmod(0o600)
-    nodes = {"a": (interface("eth1", 0), "near.sock"), "b": (interface("eth1", 1), "far.sock")}
+    nodes = {"a": (interface(WIRE, 0), "near.sock"), "b": (interface(WIRE, 1), "far.sock")}
     with netns.Namespaces() as spaces:
         for name in ("near", "far", *nodes):
             spaces.create(name)

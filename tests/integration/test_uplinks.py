@@ -110,14 +110,16 @@ def test_a_node_reaches_the_host_as_its_uplink_says_and_others_do_not(tmp_path, 
         assert all("error" in one for one in tried[name])
     assert len(set(peers)) == 1  # the end of uplinks
     (manifest,) = (tmp_path / "runs").glob("*/*/manifest.json")
-    (told,) = (
+    (reported,) = (
         adapter["summary"]["uplinks"]
         for adapter in json.loads(manifest.read_text())["adapters"]
         if adapter["use"] == "network"
     )
-    assert list(told) == ["gate"]
-    assert told["gate"]["received"] > SIZE * max(len(good) - 2, 1)  # programs go on for a moment after the last step
-    assert told["gate"]["rate_back"] == RATE
+    assert list(reported) == ["gate"]
+    assert reported["gate"]["received"] > SIZE * max(
+        len(good) - 2, 1
+    )  # programs go on for a moment after the last step
+    assert reported["gate"]["rate_back"] == RATE
     (report,) = (tmp_path / "runs").glob("*/*/report.html")
     assert "programs reached the host" in report.read_text()
     assert not [name for _, name in socket.if_nameindex() if name.startswith("cosim-")]

@@ -14,7 +14,14 @@ ROOT = Path(__file__).resolve().parents[2]
 NEED = {
     "bench schedulers --only ga": "metanet",
     "cluster next state.json": "gpu_cluster",
+    "reproduce": "reproduce",
     "import edgecloudsim --out x": "edgecloudsim",
+    "export srsran run --out x": "radio_logs",
+    "export mcap run": "mcap",
+    "export fmu scenarios/hello": "fmu",
+    "publish run": "research_object",
+    "import mlsysops node.yaml --out x": "mlsysops",
+    "import planetlab day.csv --out x": "traces",
     "check scenarios/offloading": "edgecloudsim",
     "check scenarios/gpu-philly": "gpu_cluster",
     "check scenarios/sla-aware": "extcloudsim",
@@ -23,29 +30,41 @@ NEED = {
     "check scenarios/hello --set adapters.continuum.scheduler=mail-mmsg": "mail_mmsg",
 }
 # An editable installation would find the missing folder in its own checkout.
-PROGRAM = """
+SITE = """
 import sys
 sys.meta_path[:] = [one for one in sys.meta_path if not getattr(one, "__module__", "").startswith("__editable__")]
-sys.argv[0] = "cosim"
-from cosim.cli.main import main
-main()
 """
+ASKS = "from tests.extensions import"  # what a module says that asks for extensions
+
+
+def copied(folder, names, *left_out):
+    """A checkout of the core alone; the entry points of the extensions stay those of the installation."""
+    ignored = shutil.ignore_patterns("__pycache__", "runs", *left_out)
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, folder)
+    (folder / "sitecustomize.py").write_text(SITE)
+    return folder
 
 
 @pytest.fixture(scope="module")
 def core(tmp_path_factory):
-    """A checkout of the core alone; the entry points of the extensions stay those of the installation."""
-    folder = tmp_path_factory.mktemp("core")
-    for name in ("cosim", "adapters", "scenarios"):
-        left_out = shutil.ignore_patterns("__pycache__", "tests", "runs")
-        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=left_out)
-    return folder
+    return copied(tmp_path_factory.mktemp("core"), ("cosim", "adapters", "scenarios"), "tests")
+
+
+def python(folder, *words, timeout=250):
+    environment = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "200", "COSIM_REQUIRE": "", "COSIM_SKIPS": ""}
+    command = [sys.executable, *words]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+    )
 
 
 def cosim(core, words):
-    environment = {**os.environ, "PYTHONPATH": str(core), "COLUMNS": "200"}
-    command = [sys.executable, "-c", PROGRAM, *words.split()]
-    return subprocess.run(command, cwd=core, env=environment, capture_output=True, text=True, timeout=250, check=False)
+    return python(core, "-m", "cosim", *words.split())
 
 
 def test_the_core_runs_and_lists_its_scenarios(core):
@@ -57,6 +76,31 @@ def test_the_core_runs_and_lists_its_scenarios(core):
     listed = {one["name"]: one for one in json.loads(cosim(core, "schedulers --json").stdout)["schedulers"]}
     assert listed["ga"]["models"] == []
     assert listed["edf"]["models"]
+
+
+def test_search_does_without_the_policy_of_an_extension(core):
+    code = "from cosim.schedulers.search import Search; print(Search().warm)"
+    assert python(core, "-c", code).stdout == "None\n"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_the_tests_of_the_core_need_no_extension(tmp_path):
+    """All are collected, and those that ask for an extension are skipped with its name, or go without."""
+    made = {"extensions", "build", "dist", "runs", "site"}
+    names = [
+        one.name for one in ROOT.iterdir() if one.name not in made and one.name[0] != "." and one.suffix != ".egg-info"
+    ]
+    folder = copied(tmp_path / "core", names)
+    found = python(folder, "-m", "pytest", "-q", "--collect-only", "tests", "adapters")
+    assert found.returncode == 0, found.stdout[-3000:]
+    asking = [one for one in (folder / "tests").rglob("test_*.py") if ASKS in one.read_text("utf-8")]
+    assert len(asking) > 10
+    marks = "not slow and not chaos and not netns and not docker and not browser"
+    done = python(folder, "-m", "pytest", "-q", "-rs", "-m", marks, *map(str, asking), timeout=1200)
+    assert done.returncode == 0, done.stdout
+    for name in sorted(set(NEED.values()) - {"fmu", "mail_mmsg", "mcap", "mlsysops", "radio_logs"}):
+        assert f"the extension '{name}' is not there" in done.stdout
 
 
 @pytest.mark.parametrize("words", NEED)

@@ -42,7 +42,7 @@ adapters:
   wifi: {{}}
   network: {{silence: 30 s}}
 kinds:
-  drone: {{kind: uav, vehicle: {{frame: copter}}, wifi: {{}}, runs: vuav, missing: {missing}}}
+  drone: {{kind: uav, vehicle: {{frame: copter}}, wifi: {{}}, runs: {runs}, missing: {missing}}}
 nodes:
   uav-1: {{kind: drone, at: [-20 m, 0 m]}}
   tractor: {{kind: rover, at: [0 m, 0 m], vehicle: {{frame: rover}}, wifi: {{}}, runs: vrover}}
@@ -52,10 +52,10 @@ NODES = ("uav-1", "tractor", "edge")
 PROGRAMS = ("network", *(f"{node}{part}" for node in NODES for part in ("-net", "")))
 
 
-def write(folder: Path, duration: float = 18.0, missing: str = "model") -> Path:
+def write(folder: Path, duration: float = 18.0, missing: str = "model", runs: str = "vuav") -> Path:
     """The scenario in a folder of its own."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "scenario.cosim.yaml").write_text(_SCENARIO.format(duration=duration, missing=missing))
+    (folder / "scenario.cosim.yaml").write_text(_SCENARIO.format(duration=duration, missing=missing, runs=runs))
     return folder
 
 
@@ -200,6 +200,27 @@ def assert_alike(one: Path, other: Path) -> None:
     for name, at in ours.items():
         assert at is not None, f"the run was too short for {name}"
         assert abs(at - (theirs[name] or 0.0)) < SOON, name
+
+
+def with_ardupilot(folder: Path, interpreter: str = sys.executable) -> Path:
+    """The scenario with a drone that a stand-in for ArduPilot flies, which has one parameter less than we set."""
+    from tests.unit.autopilot.sitl import write as write_program  # which needs pymavlink
+
+    program = write_program(folder / "arducopter", interpreter)
+    command = f"[{program}, --ready, '2', --unknown, WPNAV_ACCEL_Z]"
+    return write(folder / "s", duration=45.0, runs=f"{{image: vuav-ardupilot, command: {command}}}")
+
+
+def assert_ardupilot(folder: Path) -> None:
+    """It was engaged, had its parameters, and exchanged positions over the node's network."""
+    assert all(at is not None for at in phases(folder).values())
+    assert (phases(folder)["t_takeoff"] or 0.0) > 3.0  # 2 s pass from arming to the motors, which ours does not take
+    assert summary(folder, "vehicle")["absences"] == {"uav-1": 0, "tractor": 0}
+    log = (folder / "logs" / "run.log").read_text()
+    assert "the ArduPilot of 'uav-1' has not taken WPNAV_ACCEL_Z (WP_ACC_Z): its own value holds" in log
+    assert "uav-1: its ArduPilot has confirmed 13 parameters" in log
+    counts = delivered(folder)
+    assert min(counts["uav-1", "tractor"], counts["tractor", "uav-1"]) > 100  # 5 Hz, less what is under way
 
 
 def links_apart(one: Path, other: Path) -> tuple[float, float, float]:

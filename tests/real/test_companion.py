@@ -72,8 +72,8 @@ def test_pictures_take_longer_the_farther_the_drone_is_until_none_arrives(tmp_pa
     with real(scenario, tmp_path / "runs") as run:
         assert run.ended() == 0, run.said
         follow.assert_nothing_left(run.run)
-    table, told = tasks(run.folder), follow.manifest(run.folder)
-    assert told["signals"]["task"]["origin"] == "measured"
+    table, reported = tasks(run.folder), follow.manifest(run.folder)
+    assert reported["signals"]["task"]["origin"] == "measured"
     assert ledger_faults(follow.summary(run.folder, "live")) == []
     done = table[table["status"] == "completed"]
     assert set(done["host"]) == {"edge"}

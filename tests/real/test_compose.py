@@ -22,6 +22,20 @@ pytestmark = [
 
 ASK = "import urllib.request as u; print(u.urlopen('http://{}:8500/health', timeout=20).status)"
 TRY = "import socket; socket.create_connection(('{}', {}), timeout=5).close(); print('there')"
+# Subscribes as an observer does, by the route and past it, and counts what comes.
+TAKE = """import socket
+found = 0
+for device in (b'', b'eth0'):
+    with socket.socket() as to:
+        to.settimeout(4)
+        try:
+            to.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device)
+            to.connect(('{}', 5600))
+            to.sendall(b'\\xff' + bytes(8) + b'\\x7f')
+            found += len(to.recv(64))
+        except OSError:
+            pass
+print(found, 'B')"""
 PATIENT = ("adapters.vehicle.real.patience=10 s", "adapters.network.silence=30 s")  # the machine may be busy
 HELLO = ("run.duration=20 s", *PATIENT)
 FARM = ("run.duration=54 s", "adapters.network.probe={}", *PATIENT)  # the drone has joined the tractor at 45 s
@@ -48,18 +62,18 @@ def assert_alike(expected: Path, folder: Path) -> None:
     follow.assert_alike(expected, folder)
     rate, delay, loss = follow.links_apart(expected, folder)
     assert (rate < RATE, delay < DELAY, loss < LOSS) == (True, True, True)
-    told = follow.summary(folder, "network")
-    assert (told["probe"]["measured"], told["probe"]["failed"]) == (6, [])
-    assert told["probe"]["deviating"] == 0 or told["lag_max"] > LATE
+    reported = follow.summary(folder, "network")
+    assert (reported["probe"]["measured"], reported["probe"]["failed"]) == (6, [])
+    assert reported["probe"]["deviating"] == 0 or reported["lag_max"] > LATE
     assert follow.delivered(folder)["tractor", "uav-1"] > 100  # 5 Hz
 
 
 def assert_photographs(folder: Path, created: int) -> None:
     """The drone sent photographs while it flew, at least as many as `created`, and the house has looked at them."""
-    told = follow.summary(folder, "live")
-    assert ledger_faults(told) == []
-    assert told["tasks"]["created"] >= created
-    assert told["tasks"]["completed"] >= 0.9 * created
+    reported = follow.summary(folder, "live")
+    assert ledger_faults(reported) == []
+    assert reported["tasks"]["created"] >= created
+    assert reported["tasks"]["completed"] >= 0.9 * created
     assert "measured" in follow.manifest(folder)["signals"]["task"]["origin"]
 
 
@@ -81,11 +95,13 @@ def test_two_scenarios_do_what_simulated_nodes_do_and_leave_nothing(tmp_path):
             assert len(traces[0].left()) > 0
         # Programs of a drone reach its base station, and across it and 20 ms of wire and back the cloud.
         assert hello.inside("uav-1", ASK.format("north")) == "200"
-        told = hello("exec", "-T", "uav-1", "ping", "-c", "2", "-W", "9", "cloud")
-        assert "(10.173.0.6)" in told
-        assert float(told.rsplit("= ", 1)[1].split("/")[0]) > 40.0
-        # Past the emulated network they reach the run, and nobody else.
-        assert hello.inside("uav-1", TRY.format("orchestrator", 5600)) == "there"
+        reported = hello("exec", "-T", "uav-1", "ping", "-c", "2", "-W", "9", "cloud")
+        assert "(10.173.0.6)" in reported
+        assert float(reported.rsplit("= ", 1)[1].split("/")[0]) > 40.0
+        # Past the emulated network they reach the run's ports with keys, and nothing that others published.
+        assert hello.inside("uav-1", TRY.format("orchestrator", 5604)) == "there"
+        for network in ("management", "observers"):
+            assert hello.inside("uav-1", TAKE.format(hello.address("orchestrator", network))) == "0 B"
         cloud = hello.address("cloud-net", "management")
         assert cloud
         for host, port in ((cloud, 8500), (hello.address("network", "control"), 5601), ("network", 5601)):

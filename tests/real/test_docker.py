@@ -70,6 +70,15 @@ def test_two_projects_side_by_side_do_what_simulated_nodes_do(tmp_path, expected
     assert one.left == two.left == ""
 
 
+def test_an_ardupilot_of_this_machine_flies_inside_its_container(tmp_path):
+    pytest.importorskip("pymavlink")
+    with Project(follow.with_ardupilot(tmp_path, "/usr/bin/python3")) as project:
+        project.up()
+        assert project.ended() == 0, project("logs", "orchestrator")
+        follow.assert_ardupilot(project.folder)
+    assert project.left == ""
+
+
 @pytest.mark.chaos
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can kill the processes of containers")
 def test_a_run_goes_on_when_each_of_its_services_dies(tmp_path, expected):

@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import secrets
+import shlex
+import shutil
 import socket
 import subprocess
 import time
@@ -21,7 +23,7 @@ from cosim.talk import keys
 from cosim.talk.codec import Message
 from cosim.testbed.live.protocol import FROM_AGENT, FROM_GATEWAY, MAX_MESSAGE
 from tests.real import follow
-from tests.real.compose import Project, docker
+from tests.real.compose import ROOT, Project, docker, render
 from tests.real.follow import until
 from tests.unit.testbed.live.pair import FACTS
 
@@ -110,9 +112,9 @@ def test_a_network_service_that_stands_still_for_ten_seconds_is_waited_for(tmp_p
         docker("unpause", project.container("network"))
         took = time.monotonic() - begun
         assert project.ended() == 0, project("logs", "orchestrator")
-        told = follow.summary(project.folder, "network")
-        assert 9.0 < told["longest_silence"] < took + 5.0
-        assert told["restarts"] == 0
+        reported = follow.summary(project.folder, "network")
+        assert 9.0 < reported["longest_silence"] < took + 5.0
+        assert reported["restarts"] == 0
         assert follow.delivered(project.folder, after=35.0)["tractor", "uav-1"] > 10
         ours, theirs = follow.phases(expected(40.0)), follow.phases(project.folder)
         assert ours["t_command"] == theirs["t_command"]
@@ -238,14 +240,14 @@ def test_nobody_without_a_key_gets_in_and_messages_of_no_worth_harm_nobody(tmp_p
         thief.socket.send(bytes(1000))
         thief.socket.send(bytes(MAX_MESSAGE + 1))
         assert project.ended() == 0, project("logs", "orchestrator")
-        told = follow.summary(project.folder, "live")
-        assert told["refused_keys"] >= 1
-        assert told["left_out"]["malformed"] >= 1
-        assert {row["state"] for row in told["nodes"].values()} == {"attached"}
-        assert {row["present"] for row in told["nodes"].values()} == {1.0}
-        assert told["tasks"]["completed"] > 50
-        assert told["tasks"]["failed"] == {}
-        assert ledger_faults(told) == []
+        reported = follow.summary(project.folder, "live")
+        assert reported["refused_keys"] >= 1
+        assert reported["left_out"]["malformed"] >= 1
+        assert {row["state"] for row in reported["nodes"].values()} == {"attached"}
+        assert {row["present"] for row in reported["nodes"].values()} == {1.0}
+        assert reported["tasks"]["completed"] > 50
+        assert reported["tasks"]["failed"] == {}
+        assert ledger_faults(reported) == []
     assert project.left == ""
 
 
@@ -260,7 +262,10 @@ time.time_ns = lambda: _time_ns() + 3600 * 10**9 * os.path.exists("/tmp/jump")
 def test_clocks_that_are_set_by_an_hour_harm_nobody(tmp_path):
     (tmp_path / "jump.py").write_text(JUMP)
     (tmp_path / "jump.pth").write_text("import jump\n")  # when Python starts
-    with Project.shipped("edge-inference", tmp_path / "runs", "run.duration=25 s") as project:
+    scenario = shutil.copytree(ROOT / "scenarios" / "edge-inference", tmp_path / "s")
+    file = render(scenario)
+    file.write_text(file.read_text().replace("read_only: true", "read_only: false"))
+    with Project(scenario, file=file, COSIM_SET=shlex.join(["run.duration=25 s"])) as project:
         project("create", "--no-build")
         for node in ("edge", "uav-1"):
             for file in ("jump.py", "jump.pth"):
@@ -274,11 +279,11 @@ def test_clocks_that_are_set_by_an_hour_harm_nobody(tmp_path):
         time.sleep(5.0)
         project.inside("edge", "import os; os.unlink('/tmp/jump')")  # and back
         assert project.ended() == 0, project("logs", "orchestrator")
-        told = follow.summary(project.folder, "live")
-        assert told["tasks"]["failed"] == {}
-        assert told["tasks"]["completed"] > 50
-        assert {row["present"] for row in told["nodes"].values()} == {1.0}
-        assert ledger_faults(told) == []
+        reported = follow.summary(project.folder, "live")
+        assert reported["tasks"]["failed"] == {}
+        assert reported["tasks"]["completed"] > 50
+        assert {row["present"] for row in reported["nodes"].values()} == {1.0}
+        assert ledger_faults(reported) == []
         with contextlib.closing(cosim.load(project.folder)) as run:
             rows = run.sql("select created, uploaded, started, computed, ended from task").fetchall()
         assert all(0.0 <= early <= late <= 26.0 for row in rows for early, late in pairwise(row))

@@ -93,7 +93,7 @@ def test_a_link_that_is_not_as_asked_ends_the_run_if_it_shall(tmp_path):
         assert "times the threshold (adapters.network.probe)" in project("logs", "orchestrator")
         assert follow.manifest(project.folder)["status"] != "complete"
         if reason:  # another takes the place of traffic control, and all say why
-            said = f"linkd, compiled (tc was asked for, but {reason.partition(';')[0]})"
+            said = f"linkd (tc was asked for, but {reason.partition(';')[0]})"
             assert said in project("logs", "network")
             assert said in project("logs", "orchestrator")
     assert project.left == ""
@@ -105,11 +105,11 @@ def test_containers_talk_over_the_wifi_of_ns3(tmp_path):
         project.build()
         project.up()
         assert project.ended() == 0, project("logs", "orchestrator", "network")
-        told = follow.summary(project.folder, "network")
-        assert told["backend"].startswith("ns3-engine for wlan0, linkd")
-        assert told["restarts"] == 0
-        assert told["probe"]["measured"] == 2
-        assert told["probe"]["failed"] == []
+        reported = follow.summary(project.folder, "network")
+        assert reported["backend"].startswith("ns3-engine for wlan0, linkd")
+        assert reported["restarts"] == 0
+        assert reported["probe"]["measured"] == 2
+        assert reported["probe"]["failed"] == []
         counts = follow.delivered(project.folder)
         assert counts["uav-1", "tractor"] > 50
         assert counts["tractor", "uav-1"] > 50

@@ -82,12 +82,12 @@ def test_the_kernel_shapes_what_leaves_each_container_in_two_projects_at_once(tm
         until(lambda: not reaches(two, "a", "b"))
         assert reaches(one, "a", "b")
         assert one.ended() == 0
-        told = follow.summary(one.folder, "network")
+        reported = follow.summary(one.folder, "network")
         with contextlib.closing(cosim.load(one.folder)) as run:
             rates = run.sql("select rate, rate_asked from link_probe").fetchall()
-    assert told["asked"] == "tc"
-    assert told["backend"].startswith("traffic control (links do not share the air")
-    assert told["probe"]["failed"] == []
+    assert reported["asked"] == "tc"
+    assert reported["backend"].startswith("traffic control (links do not share the air")
+    assert reported["probe"]["failed"] == []
     assert {asked for _, asked in rates} == {8e6, 20e6}
     for found, asked in rates:
         assert found == pytest.approx(asked, rel=0.2)

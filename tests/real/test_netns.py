@@ -30,6 +30,46 @@ def test_real_nodes_do_what_simulated_ones_do(tmp_path, expected):
         assert counts["tractor", "uav-1"] > 50
 
 
+def test_an_ardupilot_that_the_scenario_names_flies_inside_its_node(tmp_path):
+    pytest.importorskip("pymavlink")
+    scenario = follow.with_ardupilot(tmp_path)
+    with real(scenario, tmp_path / "runs") as run:
+        assert run.ended() == 0, run.said
+        follow.assert_nothing_left(run.run)
+        follow.assert_ardupilot(run.folder)
+    (tmp_path / "arducopter").unlink()
+    with real(scenario, tmp_path / "none") as run:
+        assert run.ended() == 2
+        assert f"there is no program '{tmp_path / 'arducopter'}'" in run.said
+
+
+def test_a_shell_is_inside_its_node(tmp_path):
+    with real(follow.write(tmp_path / "s", duration=600.0), tmp_path / "runs") as run:
+        run.flying()
+
+        def shell(node, *command, text=""):
+            words = [sys.executable, "-m", "cosim", "shell", node, "--run", str(run.folder), *command]
+            return subprocess.run(words, cwd=ROOT, input=text, capture_output=True, text=True, timeout=60)
+
+        own = {
+            node: shell(node, "--", "ip", "-o", "-4", "addr", "show", "dev", "wlan0").stdout for node in follow.NODES
+        }
+        addresses = {node: line.split()[3].partition("/")[0] for node, line in own.items()}
+        assert len(set(addresses.values())) == len(follow.NODES)
+        ping = shell("edge", "--", "ping", "-c", "5", "-i", "0.3", "-W", "5", addresses["uav-1"])
+        assert ping.returncode == 0, ping.stdout  # over the emulated air; loss of all five is not to be expected
+        typed = shell("tractor", text="ip -o -4 addr show dev wlan0; exit 7\n")  # the shell itself
+        assert (typed.returncode, typed.stdout) == (7, own["tractor"])
+        unknown = shell("uav-2")
+        assert unknown.returncode == 2
+        assert "did you mean 'uav-1'?" in unknown.stderr
+        os.killpg(run.process.pid, signal.SIGINT)
+        assert run.ended() == 1
+        ended = shell("edge")
+        assert ended.returncode == 2
+        assert "has ended" in ended.stderr
+
+
 @pytest.mark.chaos
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_nothing(tmp_path, number):
@@ -70,8 +110,10 @@ def test_what_is_left_without_a_keeper_is_listed_and_cleared_by_the_next_run(tmp
         run.process.kill()
         run.process.wait()
     assert run.run in remains.dead()
-    told = subprocess.run([sys.executable, "-m", "cosim", "doctor"], cwd=ROOT, capture_output=True, text=True).stdout
-    assert f"cosim-{run.run}-uav-1" in told
+    reported = subprocess.run(
+        [sys.executable, "-m", "cosim", "doctor"], cwd=ROOT, capture_output=True, text=True
+    ).stdout
+    assert f"cosim-{run.run}-uav-1" in reported
     with real(follow.write(tmp_path / "t"), tmp_path / "next") as other:
         other.flying()
         assert f"cleared away what run {run.run} has left" in other.said
@@ -99,8 +141,8 @@ def test_a_run_goes_on_when_each_of_its_programs_is_killed(tmp_path, expected):
         os.killpg(run.process.pid, signal.SIGINT)
         assert run.ended() == 1, run.said
         follow.assert_nothing_left(run.run)
-        told = follow.summary(run.folder, "vehicle")
-        assert told["absences"] == {"uav-1": 1, "tractor": 1}
+        reported = follow.summary(run.folder, "vehicle")
+        assert reported["absences"] == {"uav-1": 1, "tractor": 1}
         counts = follow.delivered(run.folder, after=since)
         assert counts["uav-1", "tractor"] > 5
         assert counts["tractor", "uav-1"] > 5

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.extensions import needs
 from tests.forked import COSIM
 
 ROOT = Path(__file__).parents[2]
@@ -33,10 +34,12 @@ TINY = {
     "schedulers": ["--instances", "1", "--limit", "0.2", "--large", "0"],
     "branch": ["--hosts", "5", "--candidates", "20"],
     "vector": ["--hosts", "6", "--environments", "2", "--intervals", "5", "--rounds", "1", "--compared", "2"],
+    "whatif": ["--scenario", "hello", "--now", "5", "--horizon", "2", "--candidates", "2", "--verify", "0"],
     "cluster": ["--quick"],
     "doors": ["--connects", "50", "--seconds", "1"],
-    "mutants": ["--count", "1", "--of", "cosim/sources/importing/mlsysops/apps.py"],
-    "links": ["--seconds", "0.1", "--rounds", "1", "--backend", "linkd-python"],
+    "idle_guests": ["--guests", "100"],
+    "mutants": ["--count", "1", "--of", "extensions/mlsysops/importing/apps.py"],
+    "links": ["--seconds", "0.1", "--rounds", "1", "--backend", "linkd"],
     "worlds": ["--scenarios", "edge-inference", "--seconds", "4"],
     "startup": ["--rounds", "0"],
     "crates": [],
@@ -63,8 +66,9 @@ NEEDS = {
     "mutants": [pytest.mark.slow],
 }
 ASKS = {
-    "bus": "helics", "cluster": "scipy", "edgecloudsim": "scipy", "gauges": "psutil", "jamming": "sklearn",
-    "orders": "scipy", "schedulers": "highspy", "vector": "gymnasium", "vehicles": "pymavlink", "worlds": "uvicorn",
+    "bus": "helics", "cluster": "scipy", "edgecloudsim": "scipy", "gauges": "psutil", "idle_guests": "uvicorn",
+    "jamming": "sklearn", "orders": "scipy", "schedulers": "highspy", "vector": "gymnasium", "vehicles": "pymavlink",
+    "worlds": "uvicorn",
 }  # fmt: skip
 
 
@@ -76,7 +80,19 @@ def benchmark(name: str, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=NEEDS.get(name, ())) for name in TINY])
+EXTENSIONS = {
+    "air": "published_data", "cluster": "gpu_cluster", "continuum": "edgecloudsim",
+    "crates": "research_object", "edgecloudsim": "edgecloudsim",
+    "extcloudsim": "extcloudsim", "offloading": "edgecloudsim", "predictor": "extcloudsim", "schedulers": "corais",
+    "twin": "published_data",
+}  # fmt: skip
+
+
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    return [*NEEDS.get(name, ()), *([needs(EXTENSIONS[name])] if name in EXTENSIONS else [])]
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in TINY])
 def test_it_prints_one_json_object_with_the_documented_keys(name):
     found = json.loads(benchmark(name, "--json", *TINY[name]))
     assert found["benchmark"].partition(".")[0] == name
@@ -98,6 +114,7 @@ def test_help_says_what_is_measured():
     assert "naive" in benchmark("bus", "--help")
 
 
+@needs(EXTENSIONS["crates"])
 def test_every_benchmark_that_a_page_names_has_its_tables_as_crates():
     from benchmarks.crates import TABLES
     from benchmarks.twin import JOBS
@@ -113,6 +130,7 @@ def test_every_benchmark_that_a_page_names_has_its_tables_as_crates():
     assert {table.arguments.split()[2] for table in TABLES.values() if table.arguments.startswith("twin ")} == set(JOBS)
 
 
+@needs(EXTENSIONS["crates"])
 def test_a_table_is_made_again_from_its_crate(tmp_path):
     pytest.importorskip("rocrate")
     made = json.loads(benchmark("crates", "branch", "--out", str(tmp_path), "--json", "--", *TINY["branch"]))["made"]

@@ -26,8 +26,8 @@ MAY_IMPORT = {
     "testbed": {"contract", "scenario", "talk"},
     "testing": {"contract"},
     # A run starts the programs of its real nodes. Code is compiled before a run by living through a small example of
-    # each adapter. The log of a base station counts the blocks of its channel.
-    "results": {"bus", "contract", "physics", "scenario", "talk", "testbed", "testing"},
+    # each adapter.
+    "results": {"bus", "contract", "scenario", "talk", "testbed", "testing"},
     "sources": {"contract", "scenario"},
     # A twin simulates with the pure models, or runs scenarios whole; it reads what runs recorded.
     "twin": {"compiled", "contract", "engine", "results", "scenario", "sources"},
@@ -53,7 +53,10 @@ LIGHT = {
 # What each extension uses of others.
 EXTENSIONS = {
     "corais": {"metanet"},
+    "extcloudsim": {"traces"},
+    "gpu_cluster": {"traces"},
     "mail_mmsg": {"metanet"},
+    "simtune": {"metanet"},
 }
 MOSAIK = ("cosim/bus/mosaik_driver.py", "adapters/mosaik")
 

@@ -112,7 +112,7 @@ BAD = {
     "no such config": ([("__init__.py", "config:WindConfig", "config:Nothing")], "cannot be loaded"),
     "unknown signal": ([("__init__.py", 'Read("mobility")', 'Read("weather")')], "no signal 'weather'"),
     "catalogue redefined": ([("__init__.py", 'Signal("wind"', 'Signal("host"')], "in the catalogue with other columns"),
-    "ports that fail": ([("__init__.py", "ports=Ports(", "ports=lambda c: c.nothing + Ports(")], "cannot be told"),
+    "ports that fail": ([("__init__.py", "ports=Ports(", "ports=lambda c: c.nothing + Ports(")], "cannot be derived"),
     "no finish": ([("adapter.py", "def finish", "def finished")], "the adapter has no finish"),
     "start fails": ([("adapter.py", "self.gusts = 0", "1 / 0")], "start raises ZeroDivisionError"),
     "step fails": ([("adapter.py", "self.gusts += 1", "self.gusts += 1; assert time < 2")], "step 2 raises Assertion"),
@@ -153,7 +153,7 @@ BAD = {
     "fleet without a table": ([*FLEET, ("adapter.py", "SlotTable(6,", "(lambda *a: None)(6,")], "but no table"),
     "table elsewhere": ([*FLEET, ("adapter.py", "SlotTable(6,", "SlotTable(7,")], "no fleet of this adapter starts"),
     "table without the id": ([*FLEET, ("adapter.py", '"b",)', '"",)')], "no id for a slot that has a row"),
-    "table of wrong dtype": ([*FLEET, ("adapter.py", "2], np.int32), 1", "2]), 1")], "one int32 generation"),
+    "table of wrong dtype": ([*FLEET, ("adapter.py", "2], np.int32), 1", "2]), 1")], "int32 generations"),
     "silent change of table": ([*FLEET, ("adapter.py", "1 if time < 3 else 2)", "1)")], "while its epoch has not"),
     "same generation": ([*FLEET, ("adapter.py", "[1 if time < 3 else 2]", "[1]")], "without a new generation"),
     "shrinking generation": ([*FLEET, ("adapter.py", "[1 if time < 3 else 2]", "[5 - int(time)]")], "while its epoch"),
@@ -163,6 +163,19 @@ BAD = {
         "generation that shrinks",
     ),
 }  # fmt: skip
+
+COPIED = ("__init__.py", 'summary="wind"', 'summary="wind", outside=""')
+BAD["state in an open file"] = (
+    [COPIED, ("adapter.py", "self.gusts = 0", "self.gusts = 0; self.file = open(__file__)"),
+     ("adapter.py", "self.gusts += 1", "self.gusts += 1; self.file.read(1) if self.gusts > 2 else 0"),
+     ("adapter.py", "close(self):\n", "close(self):\n        getattr(self, 'file', None) and self.file.close()\n")],
+    "in a fork, step 2 raises OSError",
+)  # fmt: skip
+BAD["state in another process"] = (
+    [COPIED, ("adapter.py", "self.gusts += 1", "import os; self.gusts += 1 + (os.getpid() != self.pid)"),
+     ("adapter.py", "self.gusts = 0", "import os; self.gusts = 0; self.pid = os.getpid()")],
+    "'wind' differs between two runs with the same seed, the second of which a fork ends",
+)  # fmt: skip
 
 numbers = count()
 
@@ -193,6 +206,10 @@ def package(tmp_path, monkeypatch):
 
 def test_a_good_adapter_has_no_faults(package):
     assert find_faults(package()) == []
+
+
+def test_a_good_adapter_goes_on_in_a_fork(package):
+    assert find_faults(package([COPIED])) == []
 
 
 def test_a_good_owner_of_a_fleet_has_no_faults(package):

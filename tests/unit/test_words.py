@@ -38,6 +38,6 @@ def test_the_glossary_names_the_nouns_of_the_project():
 
 def test_a_noun_of_the_glossary_has_one_home_and_a_word_with_many_uses_says_which_one_it_means():
     classes = house.classes()
-    homes = {noun: ({*classes.get(noun, ())}, told) for noun, told in glossary().items()}
+    homes = {noun: ({*classes.get(noun, ())}, reported) for noun, reported in glossary().items()}
     assert not {noun: found for noun, found in homes.items() if found[0] != found[1]}
     assert not {noun: classes[noun] for noun in QUALIFIED if len(classes.get(noun, ())) > 1}

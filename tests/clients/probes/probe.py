@@ -290,8 +290,8 @@ class Probe:
             p.heard.clear()
             p.pass_time(2.0)
             kinds = [m.get_type() for m in p.heard]
-            told = {kind for kind in kinds if kinds.count(kind) >= 18}
-            found[f"stream {group} at 10Hz"] = str(dict.fromkeys(sorted(told), 10.0))
+            reported = {kind for kind in kinds if kinds.count(kind) >= 18}
+            found[f"stream {group} at 10Hz"] = str(dict.fromkeys(sorted(reported), 10.0))
         noise = random.Random(1)
         for _ in range(600):
             p.write(bytes(noise.randrange(256) for _ in range(noise.randrange(1, 60))))

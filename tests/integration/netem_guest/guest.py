@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from cosim.contract.link import DOWN, LinkState
 from cosim.testbed.emulation import netns
-from cosim.testbed.emulation.state import DOWN, LinkState
 from cosim.testbed.emulation.tc import TcBackend, probe_netem
 from cosim.testbed.live.shaper import KernelShaper
 from cosim.testbed.live.shaping import Impairment

@@ -87,11 +87,11 @@ class World:
         roll = math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
         pitch = math.asin(min(max(2 * (w * y - z * x), -1.0), 1.0))
         yaw = math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
-        told = {
+        reported = {
             "timestamp": self.time, "imu": {"gyro": self.rates, "accel_body": body}, "position": self.place,
             "attitude": [roll, pitch, yaw], "velocity": self.velocity,
         }  # fmt: skip
-        return ("\n" + json.dumps(told) + "\n").encode()
+        return ("\n" + json.dumps(reported) + "\n").encode()
 
 
 class Program(threading.Thread):

@@ -1,22 +1,27 @@
 """A stand-in for ArduPilot in software in the loop: our persona and our pilot on the physics of the run.
 
 It has both ends of the real one: motor outputs by the JSON interface, and MAVLink at the TCP port of serial1. Its clock
-goes on by the answers of the physics only. `python -m tests.unit.autopilot.sitl PORT X Y Z` runs one alone.
+goes on by the answers of the physics only. `write` makes a program of it that is started with the real one's options.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
+import shutil
 import socket
 import sys
+import tempfile
 import threading
 import time
+import zipapp
+from pathlib import Path
 
 import numpy as np
 
 from cosim.autopilot.core import Autopilot
 from cosim.autopilot.json_pilot import JsonPilot, parse
-from cosim.autopilot.links import Endpoint, Endpoints
+from cosim.autopilot.links import Endpoint, LinkEndpoints
 from cosim.autopilot.table import Address
 from cosim.physics.vehicles import Copter, Rover, VehicleFleet
 from cosim.physics.vehicles.layout import GO, RETURN
@@ -29,14 +34,16 @@ SLICE = 0.02  # s between two looks at MAVLink
 class Sitl(threading.Thread):
     """An ArduPilot of a vehicle at `home` (m). `change` is called in its thread with it every 20 ms, simulated."""
 
-    def __init__(self, port, home, *, rover=False, rate=200, ready_after=10.0, change=lambda sitl: None, geo=GEO):
+    def __init__(
+        self, port, home, *, rover=False, rate=200, ready_after=10.0, change=lambda sitl: None, geo=GEO, sysid=7
+    ):
         super().__init__(daemon=True)
         self.fleet = VehicleFleet([Rover() if rover else Copter(dynamics="rigid")], [home], substep=0.0025)
-        self.autopilot = Autopilot(self.fleet, 0, sysid=7, origin=geo, ready_after=ready_after)
+        self.autopilot = Autopilot(self.fleet, 0, sysid=sysid, origin=geo, ready_after=ready_after)
         self.orders = []  # s, name of every message that came, with what it says
         self.autopilot._tap = lambda now, _, frame: self.orders.append((now, self._read(frame)))
         self.endpoint = Endpoint(self.autopilot, tcp=Address("127.0.0.1", 5762 + port - 9002))
-        self.endpoints = Endpoints([self.endpoint])
+        self.endpoints = LinkEndpoints([self.endpoint])
         at = Address("127.0.0.1", port)
         self.pilot = Wheels(self.fleet, at, rate) if rover else JsonPilot(self.fleet, 0, at, rate=rate)
         self.change, self.ended, self.free = change, threading.Event(), threading.Event()
@@ -94,18 +101,18 @@ class Wheels:
         while self.now < until - 1e-9:
             try:
                 self.socket.sendto(packet(self.count + 1, self.pulses, self.rate), self.at)
-                told = parse(self.socket.recv(2048))
+                reported = parse(self.socket.recv(2048))
             except (TimeoutError, ConnectionError):
                 return False
-            self.count, self.now = self.count + 1, told.time
-            self._decide(told)
+            self.count, self.now = self.count + 1, reported.time
+            self._decide(reported)
         return True
 
-    def _decide(self, told):
+    def _decide(self, reported):
         s = self.fleet.state[0]
-        w, x, y, z = told.quaternion
+        w, x, y, z = reported.quaternion
         s["heading"] = 0.5 * math.pi - math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
-        for axis, value in zip("xyz", told.place, strict=True):
+        for axis, value in zip("xyz", reported.place, strict=True):
             s[axis] = self.home[axis] + value
         place = [s["target_x"], s["target_y"]] if s["mode"] == GO else [s["home_x"], s["home_y"]]
         far = math.hypot(place[0] - s["x"], place[1] - s["y"])
@@ -121,5 +128,40 @@ class Wheels:
         self.socket.close()
 
 
-if __name__ == "__main__":
-    Sitl(int(sys.argv[1]), tuple(map(float, sys.argv[2:5])), rate=100).join()
+def started(words=None):
+    """The one that a command line of ArduPilot's starts, with some options of its own."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", required=True)
+    parser.add_argument("-I", type=int, default=0)
+    parser.add_argument("--home", required=True)
+    parser.add_argument("--sysid", type=int, default=1)
+    parser.add_argument("--serial0")
+    parser.add_argument("--defaults")
+    parser.add_argument("--rate", type=int, default=50)
+    parser.add_argument("--ready", type=float, default=10.0)
+    parser.add_argument("--unknown", action="append", default=[], help="a parameter that this version has not")
+    given = parser.parse_args(words)
+    assert given.model == "JSON:127.0.0.1"
+    *place, _ = map(float, given.home.split(","))
+    sys.stdout.write(Path(given.defaults.split(",")[-1]).read_text())
+    sys.stdout.flush()
+    made = Sitl(
+        9002 + 10 * given.I, (0.0, 0.0, 0.0), rate=given.rate, ready_after=given.ready, geo=tuple(place),
+        sysid=given.sysid,
+    )  # fmt: skip
+    known = made.autopilot.parameters
+    known.table = {name: one for name, one in known.table.items() if name not in given.unknown}
+    return made
+
+
+def write(path, interpreter=sys.executable):
+    """The program as one file that can be executed, wherever `interpreter` finds the package."""
+    with tempfile.TemporaryDirectory() as folder:
+        inside = Path(folder) / "tests" / "unit" / "autopilot"
+        inside.mkdir(parents=True)
+        for name in ("sitl.py", "stand_in.py"):
+            shutil.copy(Path(__file__).with_name(name), inside)
+        (Path(folder) / "__main__.py").write_text("from tests.unit.autopilot import sitl\n\nsitl.started().join()\n")
+        zipapp.create_archive(folder, path, interpreter)
+    path.chmod(0o755)
+    return path

@@ -8,7 +8,7 @@ import pytest
 
 from cosim.autopilot import Autopilot
 from cosim.autopilot.external import LOST, External
-from cosim.autopilot.links import Endpoint, Endpoints
+from cosim.autopilot.links import Endpoint, LinkEndpoints
 from cosim.autopilot.table import Address
 from cosim.contract.errors import SetupError
 from cosim.physics.vehicles import Copter, VehicleFleet
@@ -30,9 +30,9 @@ def test_hears_position_attitude_and_battery(way):
     at = free(socket.SOCK_DGRAM if way == "udp" else socket.SOCK_STREAM)
     if way == "udp":
         external = External(udp=at)
-        endpoints = Endpoints([Endpoint(one, [at])])
+        endpoints = LinkEndpoints([Endpoint(one, [at])])
     else:
-        endpoints = Endpoints([Endpoint(one, tcp=at)])
+        endpoints = LinkEndpoints([Endpoint(one, tcp=at)])
         external = External(tcp=at)
     for step in range(1, 200):
         fleet.advance(0.1 * step)

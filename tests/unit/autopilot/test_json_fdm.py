@@ -6,6 +6,7 @@ import math
 import socket
 import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.autopilot.dialect import mavlink
-from cosim.autopilot.json_fdm import Body, JsonPhysics, parse
+from cosim.autopilot.json_fdm import JsonBody, JsonPhysics, parse
 from cosim.autopilot.side import SideChannel, readings, settings
 from cosim.autopilot.table import Address
 from cosim.contract.errors import SetupError
@@ -26,7 +27,7 @@ RIGID = Copter(dynamics="rigid")
 
 
 def test_a_controller_flies_it_over_the_wire():
-    body, loop = Body(RIGID), Loop((8.0, 5.0, -10.0))
+    body, loop = JsonBody(RIGID), Loop((8.0, 5.0, -10.0))
     for _ in range(200 * 25):
         body.take(parse(loop.packet(rate=200)))
         loop.outputs(scan(body.line()))
@@ -37,7 +38,7 @@ def test_a_controller_flies_it_over_the_wire():
 
 
 def test_at_rest_it_feels_gravity_only():
-    body = Body(RIGID, heading=1.0)
+    body = JsonBody(RIGID, heading=1.0)
     body.take(parse(packet(1, [1000] * 4)))
     state = scan(body.line())
     assert state["accel_body"] == pytest.approx([0.0, 0.0, -9.80665], abs=5e-3)
@@ -52,7 +53,7 @@ def test_at_rest_it_feels_gravity_only():
 )
 def test_motors_turn_it_as_ardupilot_numbers_them(pulses, axis, sign):
     """Less on the right rolls right; more in front pitches up."""
-    body = Body(RIGID)
+    body = JsonBody(RIGID)
     for count in range(1, 200):
         body.take(parse(packet(count, [1700] * 4)))  # up
     for count in range(200, 230):
@@ -61,7 +62,7 @@ def test_motors_turn_it_as_ardupilot_numbers_them(pulses, axis, sign):
 
 
 def test_counts_tell_repeats_and_restarts():
-    body = Body(RIGID)
+    body = JsonBody(RIGID)
     for count in (1, 2, 2, 2, 3):
         body.take(parse(packet(count, [1600] * 4)))
     assert body.steps == 3
@@ -154,7 +155,7 @@ def test_two_ardupilots_have_a_vehicle_each():
 
 
 def test_a_rover_steers_and_drives():
-    body = Body(Rover(steering="skid", yaw_rate=0.5))
+    body = JsonBody(Rover(steering="skid", yaw_rate=0.5))
     for count in range(1, 400):
         body.take(parse(packet(count, [1500, 0, 1900], rate=100)))
     assert scan(body.line())["velocity"][0] == pytest.approx(2.0, abs=0.1)
@@ -166,7 +167,7 @@ def test_a_rover_steers_and_drives():
 
 
 def test_the_wind_pushes_and_the_battery_empties():
-    body, loop = Body(RIGID), Loop((0.0, 0.0, -5.0))
+    body, loop = JsonBody(RIGID), Loop((0.0, 0.0, -5.0))
     for _ in range(200 * 10):
         body.take(parse(loop.packet(rate=200)))
         loop.outputs(scan(body.line()))
@@ -194,7 +195,7 @@ def test_it_lands_and_disarms_in_the_wind(wind, slope):
     start = None if land is None else land.seen_from((0.0, 0.0, float(land.height(0.0, 0.0))))
     # to stay in 12 m/s takes 15.06 degrees, a hair more than those at which ArduCopter sees that it has landed
     loop = Lander((0.0, 4.0 if slope else 0.0, -2.5), 15.0 if wind < 12.0 else 16.0)
-    body = Body(RIGID, terrain=start)
+    body = JsonBody(RIGID, terrain=start)
     body.driven.wind[:] = (wind, 0.0, 0.0)
     touched, felt, deepest = None, 0.0, 0.0
     for k in range(400 * 22):
@@ -220,7 +221,7 @@ def test_it_lands_and_disarms_in_the_wind(wind, slope):
 
 @pytest.mark.parametrize(("rate", "dt"), [(0, 0.02), (20, 0.02), (300, 1 / 300), (65535, 1 / 65535)])
 def test_odd_rates_and_gaps_of_frames_keep_the_clock(rate, dt):
-    body = Body(RIGID)
+    body = JsonBody(RIGID)
     for count in (1, 2, 5, 6, 60):  # packets are lost: ArduPilot's clock goes by our answers
         body.take(parse(packet(count, [1500] * 4, rate=rate)))
     assert body.now == pytest.approx(5 * dt)
@@ -238,10 +239,10 @@ def test_wrong_vehicles_and_taken_ports_are_named():
 
 def test_a_version_that_reads_our_lines_counts_no_current_twice():
     """What such a version shows: the current of the line, and what the offset adds."""
-    body, loop = Body(RIGID), Loop((0.0, 0.0, -3.0))
+    body, loop = JsonBody(RIGID), Loop((0.0, 0.0, -3.0))
     with socket.create_server(("127.0.0.1", 0)) as server:
         channel = SideChannel(Address(*server.getsockname()))
-        channel.tell(body.driven, 0.0, 0.0)
+        channel.announce(body.driven, 0.0, 0.0)
         peer, _ = server.accept()
         peer.settimeout(5.0)
         ours, decoder = mavlink.MAVLink(None, 1, 1), mavlink.MAVLink(None)
@@ -251,7 +252,7 @@ def test_a_version_that_reads_our_lines_counts_no_current_twice():
                 body.take(parse(loop.packet()))
                 loop.outputs(scan(body.line()))
             current = float(body.driven.state["current"])
-            channel.tell(body.driven, 0.5 * half, 0.5 * half)
+            channel.announce(body.driven, 0.5 * half, 0.5 * half)
             heard += decoder.parse_buffer(peer.recv(65536)) or []
             offset = [m.param_value for m in heard if getattr(m, "param_id", "") == "BATT_AMP_OFFSET"][-1]
             shown.append((current - 17.0 * offset) / current)
@@ -270,14 +271,60 @@ def test_a_version_that_reads_our_lines_counts_no_current_twice():
         peer.close()
 
 
+@pytest.mark.parametrize("version", ["4.6", "4.8"])
+def test_limits_are_read_back_by_the_names_of_each_version(version):
+    """A peer that answers to what it knows only, and keeps its own tilt, as one out of range."""
+    body = JsonBody(RIGID)
+    body.take(parse(packet(1, [1500] * 4)))
+    limits = settings(body.driven)
+    new = {
+        "WPNAV_SPEED": "WP_SPD",
+        "WPNAV_SPEED_UP": "WP_SPD_UP",
+        "WPNAV_SPEED_DN": "WP_SPD_DN",
+        "WPNAV_ACCEL": "WP_ACC",
+    }
+    new |= {
+        "WPNAV_ACCEL_Z": "WP_ACC_Z",
+        "LAND_SPEED": "LAND_SPD_MS",
+        "RTL_ALT": "RTL_ALT_M",
+        "ANGLE_MAX": "ATC_ANGLE_MAX",
+    }
+    tilt = "ANGLE_MAX" if version == "4.6" else "ATC_ANGLE_MAX"
+    known = {new.get(name, name) if version == "4.8" else name for name in limits}
+    values, encoder = {}, mavlink.MAVLink(None, srcSystem=7, srcComponent=1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        channel, decoder = SideChannel(Address(*server.getsockname())), mavlink.MAVLink(None)
+        channel.announce(body.driven, 0.0, 10.0)
+        peer, _ = server.accept()
+        peer.settimeout(0.05)
+        for k in range(1, 80):
+            channel.announce(body.driven, 0.1 * k, 10.0 + k)
+            if k % 10 > 1:
+                continue
+            with suppress(TimeoutError):
+                for m in decoder.parse_buffer(peer.recv(65536)) or []:
+                    if m.get_type() == "PARAM_SET" and m.param_id in known:
+                        values[m.param_id] = 1.0 if m.param_id == tilt else m.param_value
+                        kind = 4 if m.param_id.startswith("LAND_SPEED") else 9
+                        said = mavlink.MAVLink_param_value_message(m.param_id.encode(), values[m.param_id], kind, 1, 0)
+                        peer.sendall(said.pack(encoder))
+        peer.close()
+        channel.close()
+    assert channel.refused == ["ANGLE_MAX (ATC_ANGLE_MAX)"]
+    assert set(values) == known
+    if version == "4.8":
+        assert values["WP_SPD"] == pytest.approx(10.0)
+        assert values["LAND_SPD_MS"] == pytest.approx(limits["LAND_SPEED"] / 100.0)
+
+
 def test_the_side_channel_shows_the_pack_and_the_limits():
     """A small peer in the place of ArduPilot's second serial port."""
-    body = Body(RIGID, charge=0.5)
+    body = JsonBody(RIGID, charge=0.5)
     body.take(parse(packet(1, [1500] * 4)))
     with socket.create_server(("127.0.0.1", 0)) as server:
         channel = SideChannel(Address(*server.getsockname()))
         for k in range(4):
-            channel.tell(body.driven, 0.5 * k, 10.0 + k)
+            channel.announce(body.driven, 0.5 * k, 10.0 + k)
         assert channel.connected
         peer, _ = server.accept()
         peer.settimeout(5.0)
@@ -286,17 +333,17 @@ def test_the_side_channel_shows_the_pack_and_the_limits():
         while len(heard) < wanted:
             heard += decoder.parse_buffer(peer.recv(65536)) or []
         peer.close()
-        told = {m.param_id: m.param_value for m in heard if m.get_type() == "PARAM_SET"}
-        assert told["SIM_BATT_VOLTAGE"] == pytest.approx(body.driven.state["voltage"])
-        assert told["BATT_CAPACITY"] == pytest.approx(5200.0)
-        assert told["BATT_LOW_MAH"] == pytest.approx(1040.0)
-        assert told["WPNAV_SPEED"] == 1000.0
+        reported = {m.param_id: m.param_value for m in heard if m.get_type() == "PARAM_SET"}
+        assert reported["SIM_BATT_VOLTAGE"] == pytest.approx(body.driven.state["voltage"])
+        assert reported["BATT_CAPACITY"] == pytest.approx(5200.0)
+        assert reported["BATT_LOW_MAH"] == pytest.approx(1040.0)
+        assert reported["WPNAV_SPEED"] == 1000.0
         reset = next(m for m in heard if m.get_type() == "COMMAND_LONG" and m.command == 42651)
         assert (reset.command, reset.param1) == (42651, 1.0)
         assert reset.param2 == pytest.approx(50.0, abs=0.1)
-        channel.tell(body.driven, 3.0, 20.0)
-        channel.tell(body.driven, 4.0, 20.1)
+        channel.announce(body.driven, 3.0, 20.0)
+        channel.announce(body.driven, 4.0, 20.1)
     for k in range(3):  # nobody is there any more, and nothing happens
-        channel.tell(body.driven, 5.0 + k, 30.0 + k)
+        channel.announce(body.driven, 5.0 + k, 30.0 + k)
     assert not channel.connected
     channel.close()

@@ -94,20 +94,20 @@ def test_packets_are_those_of_the_interface():
 
 
 def line(**changes):
-    told = {
+    reported = {
         "timestamp": 2.5, "imu": {"gyro": [0.1, 0.2, 0.3], "accel_body": [1.0, 2.0, -9.0]}, "position": [1, 2, -3],
         "velocity": [4, 5, -6], "quaternion": [1, 0, 0, 0], **changes,
     }  # fmt: skip
-    return b"\n" + json.dumps(told).encode() + b"\n"
+    return b"\n" + json.dumps(reported).encode() + b"\n"
 
 
 def test_a_line_is_read_in_our_axes():
-    told = parse(line())
-    assert told.time == 2.5
-    assert (told.place, told.velocity) == ((2.0, 1.0, 3.0), (5.0, 4.0, 6.0))
-    assert (told.rates, told.force) == ((0.1, -0.2, -0.3), (1.0, -2.0, 9.0))
+    reported = parse(line())
+    assert reported.time == 2.5
+    assert (reported.place, reported.velocity) == ((2.0, 1.0, 3.0), (5.0, 4.0, 6.0))
+    assert (reported.rates, reported.force) == ((0.1, -0.2, -0.3), (1.0, -2.0, 9.0))
     # level with the nose to the north: turned by a quarter from east
-    assert told.quaternion == pytest.approx((math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)))
+    assert reported.quaternion == pytest.approx((math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)))
 
 
 @pytest.mark.parametrize("angles", [(0.3, -0.2, 1.9), (-1.0, 0.4, -2.7)])
@@ -125,9 +125,9 @@ def test_angles_and_their_quaternion_are_the_same(angles):
 
     whole = times(times(about(3, yaw), about(2, pitch)), about(1, roll))
     first = parse(line(quaternion=whole.tolist()))
-    told = json.loads(line())
-    del told["quaternion"]
-    second = parse(json.dumps({**told, "attitude": angles}).encode())
+    reported = json.loads(line())
+    del reported["quaternion"]
+    second = parse(json.dumps({**reported, "attitude": angles}).encode())
     assert first.quaternion == pytest.approx(second.quaternion)
 
 

@@ -17,8 +17,8 @@ from cosim.autopilot.__main__ import main
 from cosim.autopilot.aeroloop import Positions, message
 from cosim.autopilot.dialect import mavlink
 from cosim.autopilot.geodesy import Ground, Place
-from cosim.autopilot.links import Endpoint, Endpoints
-from cosim.autopilot.log import Log, read, replay
+from cosim.autopilot.links import Endpoint, LinkEndpoints
+from cosim.autopilot.log import FlightLogWriter, read, replay
 from cosim.autopilot.serve import serve
 from cosim.autopilot.table import Address, address, plan, render
 from cosim.contract.errors import ScenarioError, SetupError
@@ -56,7 +56,7 @@ def test_sends_first_and_answers_whoever_asks(ground):
     fleet, (one,) = autopilots()
     peer = Address(*ground.getsockname())
     endpoint = Endpoint(one, [peer])
-    endpoints = Endpoints([endpoint])
+    endpoints = LinkEndpoints([endpoint])
     try:
         endpoints.send(fleet.now, 0.0)
         data, source = ground.recvfrom(2048)
@@ -77,7 +77,7 @@ def test_sends_first_and_answers_whoever_asks(ground):
 def test_tcp_serves_several_clients_and_outlives_them():
     fleet, (one,) = autopilots()
     at = Address("127.0.0.1", free_port(socket.SOCK_STREAM))
-    endpoints = Endpoints([Endpoint(one, tcp=at)])
+    endpoints = LinkEndpoints([Endpoint(one, tcp=at)])
     try:
         clients = [socket.create_connection(at, 5.0) for _ in range(3)]
         for k in range(3):
@@ -98,11 +98,34 @@ def test_tcp_serves_several_clients_and_outlives_them():
         endpoints.close()
 
 
+def test_a_station_gets_the_place_of_a_client_that_says_nothing():
+    fleet, (one,) = autopilots()
+    at = Address("127.0.0.1", free_port(socket.SOCK_STREAM))
+    endpoints = LinkEndpoints([Endpoint(one, tcp=at)])
+    clients = []
+    try:
+        for k in range(40):
+            clients.append(socket.create_connection(at, 5.0))
+            if k in (0, 39):  # stations
+                clients[k].sendall(packed("param_request_read", 1, 1, b"WPNAV_SPEED", -1))
+            for _ in range(3):
+                endpoints.poll(0.01)
+        endpoints.send(fleet.now, 1.0)
+        for k in (0, 39):
+            clients[k].settimeout(5.0)
+            assert b"WPNAV_SPEED" in clients[k].recv(65536)
+        assert clients[1].recv(65536) == b""
+    finally:
+        endpoints.close()
+        for client in clients:
+            client.close()
+
+
 def test_a_drone_follows_a_rover_that_sends_to_its_port():
     fleet = VehicleFleet([Copter(), Rover()], [(0, 0, 0), (10, 0, 0)])
     drone, tractor = (Autopilot(fleet, k, sysid=k + 1, origin=ORIGIN, ready_after=0.0) for k in range(2))
     own = Address("127.0.0.1", free_port(socket.SOCK_DGRAM))
-    endpoints = Endpoints([Endpoint(drone, bind=own), Endpoint(tractor, [own])])
+    endpoints = LinkEndpoints([Endpoint(drone, bind=own), Endpoint(tractor, [own])])
     fleet.arm([0, 1])
     fleet.take_off([0], 12.0)
     fleet.advance(10.0)
@@ -143,7 +166,7 @@ def test_a_port_that_is_taken_is_named():
 
 def test_flies_on_the_wall_clock(ground):
     fleet, made = autopilots(3)
-    endpoints = Endpoints([Endpoint(one, [Address(*ground.getsockname())]) for one in made])
+    endpoints = LinkEndpoints([Endpoint(one, [Address(*ground.getsockname())]) for one in made])
     heard = set()
 
     def listen():
@@ -180,7 +203,7 @@ def test_plan_gives_each_vehicle_its_own_identity():
 
 def fly_with_orders(path):
     """A short flight whose orders come at odd times; the states at its end and the log."""
-    with Log(path, {"tick": 0.01}) as log:
+    with FlightLogWriter(path, {"tick": 0.01}) as log:
         fleet, made = autopilots(2, tap=log.tap)
         orders = {
             10: (0, ("command_long", 1, 1, 176, 0, 1, 4, 0, 0, 0, 0, 0)),
@@ -275,6 +298,8 @@ def test_the_program_flies_refuses_and_repeats(tmp_path, capsys, monkeypatch):
     assert main(["--vehicles", "2", "--replay", str(log), "--until", "1"]) == 0
     assert "system 2: STABILIZE" in capsys.readouterr().out
     assert main(["--home", "here"]) == 2
+    for home in ("91,0,0", "0,181,0", "0,0,2e5", "nan,0,0", "0,0,nan"):
+        assert main(["--home", home]) == 2
     assert main(["--vehicles", "300", "--frame", "rover"]) == 2
     assert "use several MAVLink networks" in capsys.readouterr().err
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from cosim.autopilot.dialect import mavlink
+from cosim.physics.vehicles.impact import Contacts
 from cosim.physics.vehicles.obstacles import Obstacles
 from tests.unit.autopilot.wire import ORIGIN, Station, flying, rover, station
 
@@ -296,6 +297,26 @@ def test_heights_are_of_their_frame_in_every_command(frame):
     s.send("command_int", 1, 1, frame, 179, 0, 0, 0.0, 0.0, 0.0, 0.0, x, y, z)
     s.collect()
     assert s.autopilot.pilot.home[2] == pytest.approx(40.0, abs=0.1)
+
+
+@pytest.mark.parametrize("persona", ["ardupilot", "px4"])
+def test_a_wall_ends_its_flight_and_it_disarms_where_it_lies(persona):
+    s = flying(persona, height=20.0)
+    wall = np.array([[40.0, -20.0], [41.0, -20.0], [41.0, 20.0], [40.0, 20.0]])
+    s.fleet.contacts = Contacts(Obstacles.of([("wall", [wall], 30.0)]))
+    s.fleet.go([0], [[100.0, 0.0, 20.0]])
+    s.until(lambda v: v.crashed)
+    falls = s.until(lambda v: not v.armed)
+    assert 1.5 < falls < 4.0
+    s.run(1.1)
+    beat = s.last("HEARTBEAT")
+    assert beat.system_status == mavlink.MAV_STATE_STANDBY
+    assert not beat.base_mode & mavlink.MAV_MODE_FLAG_SAFETY_ARMED
+    assert "Crash: Disarming" in s.texts()
+    assert s.command(400, 1.0) != 0
+    assert "Vehicle has crashed" in " ".join(s.texts())
+    v = s.autopilot.pilot.look()
+    assert (v.z, v.power) == (0.0, s.fleet.frames["idle"][0])
 
 
 def test_termination_and_forced_disarming_drop_it():

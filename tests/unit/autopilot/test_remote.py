@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import zmq
 
-from cosim.autopilot.agent import fleet_of
+from cosim.autopilot.member import fleet_of
 from cosim.autopilot.remote import (
     FROM_HUB,
     FROM_MEMBER,
     LAYOUT,
-    Done,
-    Entry,
     Hub,
+    HubVehicle,
     Lock,
+    MemberStep,
     VehicleSession,
     flown,
     ground,
@@ -62,7 +62,7 @@ class Remote:
                     take(self.fleet, 0, message.body["row"], message.body["items"])
                 self.fleet.wind[0] = message.body["wind"]
                 self.fleet.advance(message.body["until"])
-                member.done(message.number, Done(flown(self.fleet, 0)[0], b"", {}, ("well",)))
+                member.done(message.number, MemberStep(flown(self.fleet, 0)[0], b"", {}, ("well",)))
         member.close()
 
     def end(self):
@@ -76,7 +76,7 @@ def scene():
     fleet.set_mission(0, [Waypoint(30, 0, 10), Waypoint(30, 40, 10)])
     fleet.set_mission(1, [Waypoint(50, 30, 20)])
     rows = {"a": flown(fleet, 0), "b": flown(fleet, 1)}
-    entries = {name: Entry(fleet.frames[k : k + 1].tobytes(), {}) for k, name in enumerate("ab")}
+    entries = {name: HubVehicle(fleet.frames[k : k + 1].tobytes(), {}) for k, name in enumerate("ab")}
     hub, remotes = Hub(entries, rows), []
     address = hub.open()
 
@@ -99,11 +99,11 @@ def test_a_program_flies_over_the_ground_that_the_run_tells_of(scene):
     while (message := member.turn()) is None:
         hub.wait(["nobody"], 0.02)
     member.close()
-    told = ground(message.body)
-    assert np.array_equal(told.heights, hub.terrain.heights)
-    assert np.array_equal(told.box, hub.terrain.box)
+    reported = ground(message.body)
+    assert np.array_equal(reported.heights, hub.terrain.heights)
+    assert np.array_equal(reported.box, hub.terrain.box)
     record, items = flown(fleet, 0)
-    one = fleet_of(fleet.frames[:1].tobytes(), record, items, 0.0, told)
+    one = fleet_of(fleet.frames[:1].tobytes(), record, items, 0.0, reported)
     one.arm([0])
     one.set_mission(0, [Waypoint(z=20, what="take-off"), Waypoint(40, 0, 20), Waypoint(40, what="land")])
     one.start_mission([0])
@@ -136,7 +136,7 @@ def locked(scene, tmp_path):
     for name in ("node-a", "node-b"):
         keys.write(made[name], tmp_path)
     rows = {"a": flown(fleet, 0), "b": flown(fleet, 1)}
-    entries = {name: Entry(fleet.frames[k : k + 1].tobytes(), {}) for k, name in enumerate("ab")}
+    entries = {name: HubVehicle(fleet.frames[k : k + 1].tobytes(), {}) for k, name in enumerate("ab")}
     lock = Lock(tmp_path, named)
     hub = Hub(entries, rows, lock=lock)
     address = hub.open()
@@ -275,7 +275,7 @@ def test_a_late_answer_is_not_taken_for_a_new_one(scene):
         member.turn()
         hub.wait(["a"], 0.05)
     assert step(hub, fleet, 1.0, timeout=0.1) == {}
-    member.done(1, Done(b"\0" * STATE.itemsize, b"", {}, ()))
+    member.done(1, MemberStep(b"\0" * STATE.itemsize, b"", {}, ()))
     time.sleep(0.1)
     hub.rest()
     assert hub.present == frozenset()

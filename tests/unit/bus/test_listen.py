@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from cosim import version
 from cosim.bus.listen import Listener, own_machine
 from cosim.bus.remote import RemoteAdapter
 from cosim.bus.service import AdapterService, merged
 from cosim.contract.adapter import Context, Inputs
-from cosim.contract.entities import Scene
+from cosim.contract.entities import Agreement, Scene, Workload
 from cosim.contract.errors import SetupError
 from cosim.contract.frame import Frame
+from cosim.contract.laws import Law
 from cosim.contract.registry import adapter_kind
 from cosim.talk import keys
+from cosim.talk.codec import Message
 
 
 class Idle:
@@ -56,17 +62,17 @@ CONFIG = {"simulator": {"command": "touch PWNED %(addr)s"}}
 def refused(config, fixed=None, use="mosaik", root="/nowhere"):
     service = AdapterService(use, root, fixed or {}, trusted=False)
     model = adapter_kind(use).load_config()
-    service._refuse(model, config)
+    service._refuse(model, config, Scene(capacity=1))
 
 
 @pytest.mark.parametrize(
     ("use", "config", "said"),
     [
         ("mosaik", CONFIG, r"'simulator\.command' runs a command; fix it by --set simulator\.command=VALUE"),
-        ("mosaik", {"simulator": {"python": "os:system"}}, "names the module 'os:system'"),
+        ("mosaik", {"simulator": {"python": "os:system"}}, "runs code"),
         ("sumo", {"network": "a.net.xml", "options": {"fcd-output": "x"}}, "any files"),
-        ("replay", {"file": "/etc/passwd"}, "not below /nowhere"),
-        ("replay", {"file": "../x"}, "not below /nowhere"),
+        ("replay", {"file": "/etc/passwd"}, "outside the scenario's folder"),
+        ("replay", {"file": "../x"}, "outside the scenario's folder"),
     ],
 )
 def test_a_run_cannot_have_a_worker_reach_beyond_its_files(use, config, said):
@@ -79,6 +85,32 @@ def test_what_the_owner_of_a_worker_gives_holds():
     refused(CONFIG, fixed)
     assert merged(CONFIG, fixed) == {"simulator": {"command": "plant %(addr)s"}}
     assert merged({}, {"a.b.c": 1, "a.d": 2}) == {"a": {"b": {"c": 1}, "d": 2}}
+
+
+def test_a_greeting_alone_does_not_keep_others_out(tmp_path, monkeypatch):
+    answers = []
+    service = AdapterService("tests.chaos.misbehaving:ADAPTER", str(tmp_path), trusted=False)
+    hello = Message("hello", {"version": version(), "use": "tests.chaos.misbehaving:ADAPTER"})
+
+    def greet(peer):
+        service.answer(peer, lambda: (hello, None), lambda kind, *_: answers.append(kind))
+
+    greet(b"a")
+    greet(b"b")
+    assert answers == ["done", "failed"]
+    monkeypatch.setattr("cosim.bus.service._PATIENCE", 0.0)
+    greet(b"b")
+    assert answers[2:] == ["done"]
+    assert service.session.peer == b"b"
+
+
+def test_a_rule_of_a_run_that_is_code_is_refused(tmp_path):
+    service = AdapterService("continuum", str(tmp_path), trusted=False)
+    law = Law("fixed", 0.0)
+    load = Workload("w", (), "every", 1.0, law, law, law, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+    load = replace(load, agreement=Agreement(1.0, 1.0, 0.0, 0.0, "os:system"))
+    with pytest.raises(SetupError, match="'os:system'"):
+        service._refuse(adapter_kind("continuum").load_config(), {}, Scene(workloads=(load,), capacity=1))
 
 
 def test_a_worker_with_keys_works_for_none_but_those_who_have_one(tmp_path):
@@ -117,3 +149,12 @@ def test_a_worker_with_keys_works_for_none_but_those_who_have_one(tmp_path):
         worker.join(30.0)
         listener.close()
         service.close()
+
+
+def test_who_does_not_talk_zeromq_is_shown_out(monkeypatch):
+    monkeypatch.setattr("cosim.bus.listen.PATIENCE", 0.2)
+    with closing(Listener("tcp://127.0.0.1:*")) as listener:
+        port = int(listener.address.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), 20.0) as guest:
+            while guest.recv(64):  # its greeting, and then the end
+                pass

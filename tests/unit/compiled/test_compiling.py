@@ -147,6 +147,21 @@ def test_the_cache_lies_where_it_is_wanted(toy):
     assert not list((toy / "toy").rglob("*.nbc"))
 
 
+def test_a_cache_that_can_only_be_read_is_used_and_left_as_it_is(toy):
+    """As in a container whose file system is read-only; access(2) reports it to root as well, unlike after chmod."""
+    wanted = {"COSIM_CACHE": str(toy / "cache")}
+    assert ask(toy, **wanted) == "False 41 True"
+    kept = {file: file.read_bytes() for file in (toy / "cache").rglob("*.nb?")}
+    asked = (
+        "import os; real = os.access\n"
+        "os.access = lambda path, *more: str(path) != os.environ['COSIM_CACHE'] and real(path, *more)\n" + ASK
+    )
+    assert ask(toy, asked, **wanted) == "True 41 True"
+    (toy / "toy/callee.py").write_text(CALLEE.replace("2 * x", "3 * x"))
+    assert ask(toy, asked, **wanted) == "False 61 True"
+    assert {file: file.read_bytes() for file in (toy / "cache").rglob("*.nb?")} == kept
+
+
 def test_only_what_an_edit_touches_is_compiled_anew(toy):
     (toy / "toy/apart.py").write_text(CALLEE)
     assert ask(toy) == "False 41 True"
@@ -159,6 +174,7 @@ def test_only_what_an_edit_touches_is_compiled_anew(toy):
     assert ask(toy) == "False 41 True"
 
 
+@pytest.mark.slow
 def test_several_processes_may_compile_at_the_same_time(toy):
     settings = environment(PYTHONPATH=f"{toy}{os.pathsep}{ROOT}", PYTHONDONTWRITEBYTECODE="1")
     command = [sys.executable, "-c", ASK]
@@ -172,6 +188,44 @@ def test_several_processes_may_compile_at_the_same_time(toy):
 def test_without_the_compiler_there_is_nothing_to_wait_for(toy):
     assert ask(toy, NUMBA_DISABLE_JIT="1") == "True 41 True"
     assert not list(toy.rglob("*.nbc"))
+
+
+BEYOND = """\
+import numpy as np
+from cosim.compiled.compiling import address_of, array_at, entry
+from cosim.compiled.rowtypes import rows_of
+
+PAIR = np.dtype([("at", "f8"), ("size", "i4"), ("value", "f4")])
+pair = rows_of(PAIR)
+reals = array_at(np.dtype("f8"))
+
+@entry()
+def last(address, i):
+    return pair(address, i).size
+
+@entry()
+def total(address, count):
+    return reals(address, count).sum()
+
+@entry()
+def first(pairs):
+    return pairs[0].size + pairs[1].at
+
+pairs, values = np.zeros(3, PAIR), np.arange(4.0)
+pairs["size"] = 5, 6, 7
+place, numbers = address_of(pairs), address_of(values)
+print(last(place, 0), last(place, 2), total(numbers, 4), first(pairs))
+for call, place, number in (last, place, 3), (last, place, -1), (last, place + 1, 2), (total, numbers, 5):
+    try:
+        call(place, number)
+        print("taken")
+    except IndexError:
+        print("refused")
+"""
+
+
+def test_plain_python_refuses_a_row_outside_its_array_and_reads_fields_as_compiled_code_does(toy):
+    assert ask(toy, BEYOND, NUMBA_DISABLE_JIT="1").split() == ["5", "7", "6.0", "5.0", *["refused"] * 4]
 
 
 SLICE = """\
@@ -201,7 +255,7 @@ print(kernel.act.__qualname__, cells.receive.__qualname__)
 
 
 def test_what_the_machine_code_of_the_engine_and_the_radio_depends_on(tmp_path):
-    shutil.copytree(ROOT / "cosim", tmp_path / "cosim", ignore=shutil.ignore_patterns("precompiled"))
+    shutil.copytree(ROOT / "cosim", tmp_path / "cosim", ignore=shutil.ignore_patterns("precompiled", "extensions"))
     before = ask(tmp_path, NAMES).split()
     for edited, changes in {
         "physics/radio/fast.py": (False, True),
@@ -276,11 +330,11 @@ def test_code_is_ready_before_a_run_begins(toy):
 
 PHYSICS = """\
 import numpy as np
-from cosim.engine.continuum import Stream
+from cosim.engine.continuum import WorkloadStream
 from cosim.physics.radio import cells, shadowing
 from tests.unit.engine.continuum.worlds import attach, exponential, field
 
-engine = field(Stream(rate=5.0, work=exponential(2e8), input=exponential(1e4)), devices=3)
+engine = field(WorkloadStream(rate=5.0, work=exponential(2e8), input=exponential(1e4)), devices=3)
 for k in range(3):
     attach(engine, 3 + k, 0, rate=1e6)
 engine.advance(4.0)

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from cosim.cli import main
 from cosim.contract import plugins, registry
 from cosim.contract.errors import ScenarioError, SetupError
+from cosim.contract.functions import missing_extension
 from cosim.scenario.load import load
 from cosim.schedulers import (
     ScheduledModel,
@@ -69,7 +70,7 @@ lost = cosim.extensions.nothing:ADAPTER
 """
 ABSENT = "it belongs to the extension 'nothing', which is not there"
 ROOT = Path(__file__).resolve().parents[3]
-CACHES = (plugins.installed, plugins.load, main._whole, known_models)
+CACHES = (plugins.settle, plugins.installed, plugins.load, main._whole, known_models)
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_each_kind_is_found_by_its_name(theirs):
     assert said("greet", "--name", "all") == (0, "hello all\n")
     assert said("import", "their-format") == (0, "hello you\n")
     listed = {one.name: one for one in list_schedulers()}
-    assert listed["their-first"].models == ("interval",)
+    assert listed["their-first"].models == ("continuum", "interval")
     assert listed["their-first"].summary == "Everything to the first host."
     assert takes("their-first", "interval")
     assert not takes("their-first", "task")
@@ -138,7 +139,11 @@ def test_what_comes_with_this_package_is_where_its_entry_point_says(group):
         if kind == "environments":
             pytest.importorskip("gymnasium")
         assert plugins.installed(kind)[name] == place
-        assert plugins.load(kind, name) is not None
+        if extension := missing_extension(place):
+            with pytest.raises(SetupError, match=f"the extension '{extension}', which is not there"):
+                plugins.load(kind, name)
+        else:
+            assert plugins.load(kind, name) is not None
 
 
 def test_the_example_of_the_documentation_works(install, tmp_path):

@@ -19,6 +19,7 @@ from cosim.contract.extras import how_to_install  # noqa: E402
 from cosim.envs import MultiEdge  # noqa: E402
 from cosim.envs.session import KEYS, Session  # noqa: E402
 from cosim.schedulers import scheduler  # noqa: E402
+from tests.extensions import needs  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +143,9 @@ def test_pettingzoo_accepts_the_environment(scenario):
     env.close()
 
 
-@pytest.mark.parametrize(("adapter", "policy"), [("interval", "edf"), ("continuum", "pond")])
+@pytest.mark.parametrize(
+    ("adapter", "policy"), [("interval", "edf"), pytest.param("continuum", "pond", marks=needs("metanet"))]
+)
 def test_an_agent_that_answers_as_a_policy_has_its_run(scenario, adapter, policy):
     """A policy through the environment's questions decides what it decides inside the scenario."""
     pytest.importorskip("pandas")
@@ -154,6 +157,7 @@ def test_an_agent_that_answers_as_a_policy_has_its_run(scenario, adapter, policy
         session.answer(decide(state))
     session.close()
     overrides = ["run.seed=7", f"adapters.{adapter}.{KEYS[adapter]}={policy}"]
+    overrides += [f"adapters.continuum.decide={seen[0].interval} s"] if adapter == "continuum" else []
     outcome = cosim.run(scenario(adapter), overrides=overrides, out=scenario(adapter).parent / "runs")
     rows = cosim.load(outcome.folder).table("host").df()
     assert len(seen) == 20
@@ -219,7 +223,9 @@ def test_rewards_come_to_the_seconds_of_the_run(scenario):
 
 @pytest.mark.parametrize(("module", "code"), [
     ("gymnasium", "import cosim.envs"), ("pettingzoo", "from cosim.envs import MultiEdge"),
-    ("torch", "from cosim.extensions.metanet.catalogue.training import library; library()"),
+    pytest.param(
+        "torch", "from cosim.extensions.metanet.catalogue.training import library; library()", marks=needs("metanet")
+    ),
 ])  # fmt: skip
 def test_a_library_that_is_missing_is_told_with_what_to_install(tmp_path, module, code):
     (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError('no', name={module!r})")

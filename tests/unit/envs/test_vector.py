@@ -142,8 +142,8 @@ def test_a_scenario_that_cannot_be_batched_is_refused(scenario):
     begin = "  interval: {demand: 1 GHz, peak: 3 GHz, slots: 14, boot: 5 s, switch_off: true}"
     end = "links:\n  - {between: [camera-*, edge-1], rate: 1 Gbit/s, delay: 1 ms}\nworkloads:"
     other.write_text(scenario.read_text().replace(begin, "  continuum: {}").replace("workloads:", end))
-    with pytest.raises(ScenarioError, match="with the adapter 'interval' alone") as told:
+    with pytest.raises(ScenarioError, match="with the adapter 'interval' alone") as reported:
         gymnasium.make_vec(ID, num_envs=2, vectorization_mode="vector_entry_point", scenario=other)
-    assert "vectorization_mode='sync'" in str(told.value)
+    assert "vectorization_mode='sync'" in str(reported.value)
     with pytest.raises(ValueError, match="asks for no decision"):
         ContinuumVectorEnv(scenario, 2, overrides=["adapters.interval.step=1 h"])

@@ -134,7 +134,36 @@ def test_tables_fit_the_paper(browser, tmp_path):
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
+@pytest.mark.slow
 def test_comparison_and_sweep_pages_are_silent_and_offline(browser, tmp_path):
     runs = [write_run(tmp_path / "s", name=n, scheduler=n, duration=10.0, title=EVIL) for n in ("a", "b")]
     for path in (write_comparison(runs, tmp_path / "c.html"), write_sweep_report(tmp_path / "s")):
         _clean(*_open(browser, path), path)
+
+
+def test_the_ranking_fits_a_laptop(browser, tmp_path):
+    names = ("latency-priority", "least-loaded", "round-robin-of-all-hosts")
+    runs = [
+        write_run(tmp_path / "s", name=f"{name}-{seed}", scheduler=name, seed=seed, duration=20.0, slowdown=slow)
+        for slow, name in enumerate(names, 1)
+        for seed in (1, 2, 3)
+    ]
+    figures = ("tasks_created", "tasks_completed", "completion_ratio", "response_mean", "response_p95", "energy_total")
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                            {"width": 1280, "height": 800, "deviceScaleFactor": 1, "mobile": False})  # fmt: skip
+    try:
+        for path in (
+            write_comparison(runs, tmp_path / "c.html", figures),
+            write_sweep_report(tmp_path / "s", None, figures),
+        ):
+            _open(browser, path)
+            room, width, columns = browser.execute_script(
+                "const t = document.getElementById('t-ranking');"
+                "return [t.parentElement.clientWidth, t.parentElement.scrollWidth, t.rows[0].cells.length]"
+            )
+            assert columns == 10
+            heads = [head.text for head in browser.find_elements("css selector", "#t-ranking th")]
+            assert heads.index("Against the best") == heads.index("response mean") + 1
+            assert width <= room
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -12,7 +12,7 @@ import pytest
 
 from cosim.report.calibration import _percent, gap_table, parameter_table, unexplained, write_calibration
 from cosim.report.calibration_charts import courses, distributions, gap_chart, parameter_chart
-from cosim.twin.calibration import Calibration, Estimate, Judgement
+from cosim.twin.calibration import Calibration, Judgement, ParameterEstimate
 from cosim.twin.fitting.evidence import Evidence, gather, replicate
 from cosim.twin.fitting.misfit import gaps
 from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal
@@ -39,15 +39,15 @@ def problem() -> CalibrationProblem:
     parts = []
     for seed in (1, 2):
         load = 0.5 + 0.4 * np.sin(np.arange(120) / 9.0 + seed)
-        told = simulate(load)(np.array([[2.7, 3.6, 0.1]]), 100 + seed)
-        power = told["power"][0].copy()
+        reported = simulate(load)(np.array([[2.7, 3.6, 0.1]]), 100 + seed)
+        power = reported["power"][0].copy()
         power[5] = np.nan
         times = np.arange(120.0)
         parts.append(
             Case(
                 {
                     "power": MeasuredSignal(power, "W", paired=True, times=times),
-                    "response": MeasuredSignal(told["response"][0], "s", times=times),
+                    "response": MeasuredSignal(reported["response"][0], "s", times=times),
                 },
                 simulate(load),
                 f"day {seed}",
@@ -69,7 +69,7 @@ def calibration(
         return Judgement(part.name, before, after)
 
     estimates = tuple(
-        Estimate(
+        ParameterEstimate(
             p.name, value, 0.97 * value, 1.03 * value, float(start), p.unit, bounds=(p.low, p.high), sensitivity=0.3
         )
         for p, value, start in zip(of.space.parameters, best, of.space.start, strict=True)
@@ -97,13 +97,13 @@ class _Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def told() -> tuple[CalibrationProblem, Calibration]:
+def reported() -> tuple[CalibrationProblem, Calibration]:
     of = problem()
     return of, calibration(of)
 
 
-def test_the_page_has_every_part_and_needs_nothing_else(told, tmp_path):
-    of, found = told
+def test_the_page_has_every_part_and_needs_nothing_else(reported, tmp_path):
+    of, found = reported
     path = write_calibration(found, gather(of, found), tmp_path / "deep" / "edge.html")
     page = _Page()
     page.feed(path.read_text(encoding="utf-8"))
@@ -117,8 +117,8 @@ def test_the_page_has_every_part_and_needs_nothing_else(told, tmp_path):
         assert words in text
 
 
-def test_a_page_without_evidence_or_held_back_data_says_so(told, tmp_path):
-    _, found = told
+def test_a_page_without_evidence_or_held_back_data_says_so(reported, tmp_path):
+    _, found = reported
     bare = replace(found, held_back=None, sources=(), assumptions=(), figures={}, estimates=())
     text = write_calibration(bare, (), tmp_path / "edge.html").read_text(encoding="utf-8")
     assert "no simulated values were kept" in text
@@ -126,16 +126,16 @@ def test_a_page_without_evidence_or_held_back_data_says_so(told, tmp_path):
     assert "nothing held back" in text
 
 
-def test_names_are_text_and_nothing_more(told, tmp_path):
-    _, found = told
+def test_names_are_text_and_nothing_more(reported, tmp_path):
+    _, found = reported
     hostile = replace(found, problem="<script>alert(1)</script>", warnings=("<img src=x>",))
     text = write_calibration(hostile, (), tmp_path / "edge.html").read_text(encoding="utf-8")
     assert "<script>alert" not in text
     assert "<img" not in text
 
 
-def test_what_is_near_the_floor_is_explained_and_what_is_not_is_named(told):
-    of, found = told
+def test_what_is_near_the_floor_is_explained_and_what_is_not_is_named(reported):
+    of, found = reported
     assert unexplained(found) == []
     bad = calibration(of, (4.9, 2.1, 0.09), warnings=("power of a: 3 outliers",), stopped="budget of time")
     named = {what for what, _, _ in unexplained(bad)}
@@ -152,8 +152,8 @@ def test_what_is_near_the_floor_is_explained_and_what_is_not_is_named(told):
     assert unexplained(kept) == [("idle", "no effect: never busy", "warn")]
 
 
-def test_tables_show_what_the_calibration_says(told):
-    _, found = told
+def test_tables_show_what_the_calibration_says(reported):
+    _, found = reported
     table = gap_table("fitted", found.fit)
     assert [row[0].text for row in table.rows] == ["power", "response", "all"]
     for row, before, after in zip(table.rows, found.fit.before, found.fit.after, strict=True):
@@ -167,15 +167,15 @@ def test_tables_show_what_the_calibration_says(told):
     assert values.rows[0][2].text == "2.71\u00a0W"
 
 
-def test_charts_live_through_odd_data(told):
-    of, found = told
+def test_charts_live_through_odd_data(reported):
+    of, found = reported
     evidence = gather(of, found)[0]
     odd = replace(evidence, before={}, after={"power": np.full((1, 7), np.nan), "response": np.ones((2, 3))})
     odd = replace(odd, observed={**odd.observed, "power": replace(odd.observed["power"], paired=False)})
     assert len(distributions(odd)) == len(courses(odd)) == 2
     assert gap_chart("x", Judgement("", (), ())).empty
     assert parameter_chart(()).empty
-    category = Estimate("scheduler", "nearest", None, None, "least-loaded")
+    category = ParameterEstimate("scheduler", "nearest", None, None, "least-loaded")
     assert parameter_chart((category,)).empty
     assert parameter_table((category,)).rows[0][2].text == "nearest"
 
@@ -198,8 +198,8 @@ def test_a_gap_of_rounding_errors_leaves_room_for_the_floor():
     assert all(float(label) > 1e-6 for label in labels)
 
 
-def test_curves_are_thinned_and_end_at_one(told):
-    of, found = told
+def test_curves_are_thinned_and_end_at_one(reported):
+    of, found = reported
     long = MeasuredSignal(np.random.default_rng(1).normal(size=5000))
     evidence = replace(gather(of, found)[0], observed={"x": long}, before={}, after={})
     (chart,) = distributions(evidence)
@@ -207,8 +207,8 @@ def test_curves_are_thinned_and_end_at_one(told):
     assert len(str(chart.svg)) < 40_000
 
 
-def test_replicates_differ_by_seed_and_deterministic_problems_have_one(told):
-    of, found = told
+def test_replicates_differ_by_seed_and_deterministic_problems_have_one(reported):
+    of, found = reported
     evidence = gather(of, found, seeds=(1, 2, 3))[0]
     assert evidence.after["response"].shape == (3, 120)
     assert not np.array_equal(evidence.after["response"][0], evidence.after["response"][1])

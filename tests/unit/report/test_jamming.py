@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,6 +11,8 @@ import pyarrow.parquet as pq
 from cosim.report import write_report
 from cosim.report.folder import Folder
 from cosim.report.jamming import detection_table, jamming_charts
+from cosim.results.load import load
+from cosim.results.metrics import measure
 from tests.unit.report.folders import write_run
 
 LOSS = {"a": 12.0, "b": 4.0, "c": 0.0}  # dB, while the jammer is on
@@ -47,6 +50,9 @@ def test_alarms_are_set_against_the_truth(tmp_path):
     shown = [[cell.text.replace("\xa0", " ") for cell in row] for row in table.rows]
     assert shown[0] == ["a jammer is on", "10", "10", "10", "0", "50 %", "50 %", "100 %"]
     assert shown[1] == ["none is on", "0", "0", "0", "60", "–", "–", "0 %"]
+    with closing(load(run, verify=False)) as loaded:
+        figures = measure(loaded)["figures"]
+    assert [figures[f"alarm_{name}"]["value"] for name in ("precision", "recall", "f1")] == [10 / 20, 10 / 20, 0.5]
     assert phones.title == "Phones under jamming"
     assert [label for _, label in phones.legend] == ["lose 3 dB or more", "lose 10 dB or more", "have an alarm"]
     most = dict.fromkeys(LOSS, 0.0)

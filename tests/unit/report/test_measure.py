@@ -89,7 +89,7 @@ def test_the_cumulative_distribution_ends_at_one(values):
     assert curve.y[-1] == 1
     assert curve.x[-1] == ordered[-1]
     assert list(curve.y) == sorted(curve.y)
-    assert measure.Responses("a", ordered).quantile(0.5) == np.quantile(ordered, 0.5, method="inverted_cdf")
+    assert measure.ResponseTimes("a", ordered).quantile(0.5) == np.quantile(ordered, 0.5, method="inverted_cdf")
 
 
 def test_no_values_give_no_bins():

@@ -17,7 +17,7 @@ from tests.unit.report.folders import write_run
 from tests.unit.report.pages import Page
 
 NETWORK = {
-    "nodes": 3, "backend": "linkd, compiled", "restarts": 0, "longest_silence": 1.0, "lag_max": 0.001,
+    "nodes": 3, "backend": "linkd", "restarts": 0, "longest_silence": 1.0, "lag_max": 0.001,
     "probe": {"measured": 6, "failed": [], "worst_deviation": 0.25, "worst_link": "a b wlan0", "deviating": 0},
 }  # fmt: skip
 
@@ -51,7 +51,7 @@ def test_a_run_without_real_nodes_says_nothing_of_them(tmp_path):
 def test_a_sound_run_says_who_carried_its_packets_and_what_was_measured(tmp_path):
     run = real(write_run(tmp_path, duration=10.0))
     found = answers(run)
-    assert found["Real nodes"][0].startswith("3 in containers, their packets emulated by linkd, compiled")
+    assert found["Real nodes"][0].startswith("3 in containers, their packets emulated by linkd")
     assert found["Emulation"][1] == found["Probe"][1] == "good"
     assert "largest deviation 0.250 of it (a b wlan0)" in found["Probe"][0]
     assert "Programs" not in found
@@ -76,6 +76,25 @@ def test_machines_say_whether_they_had_their_links(tmp_path, shaping, said, mark
     assert said in answer
     assert found == mark
     assert said[:10] in Page(write_report(run)).source
+
+
+@pytest.mark.parametrize(
+    ("starved", "said", "mark"),
+    [
+        ({}, "programs of 1 nodes had cores", "good"),
+        ({"cpu": {"reports": 2, "at": [3.0, 4.5]}}, "pi waited for a core in 2 of 40 reports, until 3, 4.5 s", "warn"),
+        ({"io": {"reports": 1, "at": [3.0]}}, "pi waited for storage in 1 of 40", "warn"),
+    ],
+)
+def test_machines_that_were_too_busy_are_amber(tmp_path, starved, said, mark):
+    run = write_run(tmp_path, duration=10.0)
+    manifest = json.loads((run / "manifest.json").read_text())
+    nodes = {"pi": {"reports": 40, "starved": starved}, "idle": {"reports": 0, "starved": {}}}
+    manifest["adapters"].append({"name": "live", "use": "live", "summary": {"nodes": nodes}})
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    answer, found = answers(run)["Machines"]
+    assert said in answer
+    assert found == mark
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.report.charts import Series, bars, distribution, heat, histogram, intervals, lines
+from cosim.report.charts import ChartSeries, bars, distribution, heat, histogram, intervals, lines
 from cosim.report.svg import Axis, clock_ticks, element, ticks
 
 number = st.floats(-1e9, 1e9)
@@ -71,7 +71,7 @@ def test_elements_escape_what_they_are_given():
 
 @given(st.lists(st.tuples(st.floats(0, 1e4), rough), max_size=8), st.text(max_size=6))
 def test_lines_never_break(points, name):
-    chart = lines("t", [Series(name, [p[0] for p in points], [p[1] for p in points])], x="time", x_unit="s", y="v",
+    chart = lines("t", [ChartSeries(name, [p[0] for p in points], [p[1] for p in points])], x="time", x_unit="s", y="v",
                   y_unit="W")  # fmt: skip
     assert chart.empty if not any(math.isfinite(v) for _, v in points) else "nan" not in chart.svg
 

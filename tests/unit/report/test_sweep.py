@@ -8,7 +8,6 @@ import pytest
 
 from cosim.contract.errors import RunError
 from cosim.report import sweep, write_sweep_report
-from cosim.report.effect import mean
 from tests.unit.report.folders import write_run
 from tests.unit.report.pages import Page
 
@@ -50,17 +49,28 @@ def test_runs_without_a_folder_are_known_from_the_index(tmp_path):
     assert len(page.table("runs")) == 6
 
 
-def test_points_are_means_over_replications(tmp_path):
+def test_configurations_are_ranked_with_means_over_replications(tmp_path):
+    _sweep(tmp_path, seeds=(1, 3, 4))
+    runs = [f"runs/nearest-{s}/metrics.json" for s in (1, 3, 4)]
+    values = [json.loads((tmp_path / run).read_text())["figures"]["response_mean"]["value"] for run in runs]
+    page = Page(write_sweep_report(tmp_path, tmp_path / "s.html"))
+    assert "nearest is fastest" in page.text
+    (head, first, second) = page.tables["t-ranking"]
+    assert [cell[0] for cell in head][:5] == ["Rank", "Configuration", "Runs", "response mean", "Against the best"]
+    assert float(first[3][1]["data-v"]) == pytest.approx(sum(values) / 3)
+    assert (first[1][0], first[4][0], second[1][0]) == ("nearest", "best", "random")
+    assert "Runs that did not complete" not in page.text
+
+
+def test_numbers_have_charts_over_them_and_words_have_none(tmp_path):
     _sweep(tmp_path)
-    values = [
-        json.loads((tmp_path / f"runs/nearest-{s}/metrics.json").read_text())["figures"]["energy_total"]["value"]
-        for s in (1, 2)
-    ]
     members = [m for m in sweep.collect(tmp_path) if m.status == "complete"]
+    assert sweep.charts(members) == []
+    for member in members:
+        member.parameters["load"] = "2 Hz" if member.seed == "1" else "4 Hz"
     ((path, charts),) = sweep.charts(members)
-    assert path == SCHEDULER
-    chart = next(c for c in charts if c.title == "Energy total")
-    assert f"{mean(values).value / 1e3:.2f}\u00a0kJ" in chart.svg
+    assert path == "load"
+    assert [chart.title for chart in charts][:2] == ["Completion ratio", "Response mean"]
 
 
 def test_replications_alone_give_tiles_with_intervals(tmp_path):
@@ -71,7 +81,7 @@ def test_replications_alone_give_tiles_with_intervals(tmp_path):
     assert "Key figures over replications" in page.text
     assert "±" in page.text
     assert "3 runs" in page.text
-    assert "every run is complete" in page.text
+    assert "Ranking" not in page.text
 
 
 def test_numbers_with_units_are_drawn_to_scale():

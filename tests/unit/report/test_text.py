@@ -61,6 +61,7 @@ def test_shares_are_percentages_by_name_and_range_only():
     assert figure("success_ratio", 0.908, "1") == "90.8\u00a0%"
     assert figure("ratio_of_speeds", 1.5, "1") == "1.50"
     assert figure("handovers", 1.0, "1") == "1"
+    assert figure("migrations", 0.0, "1") == "0"
 
 
 def test_both_numbers_of_an_interval_have_one_unit():

@@ -90,19 +90,49 @@ def test_a_partial_run_says_so_and_why(page):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"tasks": False}, "no tasks ended in this run"),
-        ({"tasks": False}, "no tasks were made in this run"),
-        ({"mobility": False, "radio": False}, "no moving device was recorded"),
-        ({"radio": False}, "no radio link was recorded"),
-        ({"hosts": 0}, "no host was recorded"),
-        ({"hosts": 0, "mobility": False}, "nothing in this run has a position"),
+        ({"tasks": False}, "No task was made."),
         ({"hosts": 1, "vehicles": 1}, "edge-0"),
         ({"vehicles": 0}, "edge-3"),
         ({"duration": 1.0}, "simulated"),
     ],
 )
-def test_what_is_missing_is_said(page, options, words):
+def test_what_is_there_is_said(page, options, words):
     assert words in page(**options).text
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"tasks": False}, "Response time"),
+        ({"mobility": False, "radio": False}, "Devices over the run"),
+        ({"radio": False}, "Link quality"),
+        ({"hosts": 0}, "Utilisation of hosts"),
+        ({"hosts": 0, "mobility": False}, "Metres east and north"),
+    ],
+)
+def test_charts_of_nothing_are_left_out(page, options, words):
+    assert words in page().text
+    assert words not in page(name="lacking", **options).text
+
+
+def test_the_page_opens_with_its_answer_and_ends_with_its_validity(tmp_path):
+    run = write_run(tmp_path)
+    metrics = json.loads((run / "metrics.json").read_text())
+    figures = {key: entry["value"] for key, entry in metrics["figures"].items()}
+    page = Page(write_report(run))
+    done, created = figures["tasks_completed"], figures["tasks_created"]
+    share = figure("ratio", done / created, "1").replace("\u00a0", " ")
+    assert f"{done:,.0f} of {created:,.0f} tasks ({share}) were completed" in page.text
+    places = [
+        page.source.index(f'id="{name}"') for name in ("figures", "map", "course", "response", "tables", "validity")
+    ]
+    assert places == sorted(places)
+    assert sum(attributes.get("class") == "tile" for _, attributes in page.elements) <= 6
+    assert 'href="#validity"' in page.source
+    assert "© OpenStreetMap" not in page.text
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps({**manifest, "description": "Roads (c) OpenStreetMap contributors."}))
+    assert "© OpenStreetMap contributors" in Page(write_report(run)).text
 
 
 def test_an_empty_folder_with_a_manifest_has_a_page(tmp_path):
@@ -116,7 +146,7 @@ def test_an_empty_folder_with_a_manifest_has_a_page(tmp_path):
     blank = dict.fromkeys(manifest) | {"format": 1, "status": "running", "adapters": [], "signals": {}}
     (run / "manifest.json").write_text(json.dumps(blank))
     found = Page(write_report(run))
-    assert "nothing in this run has a position" in found.text
+    assert "this run has no key figures" in found.text
     assert "this run has no ledgers" in found.text
 
 
@@ -242,7 +272,8 @@ def test_a_recorded_run_shows_the_figures_that_were_measured(tmp_path):
 @pytest.mark.parametrize(("flight", "mark"), [(0, "good"), (50, "good"), (51, "warn"), (900, "warn")])
 def test_tasks_that_did_not_end_are_named(tmp_path, flight, mark):
     path = record(tmp_path, ticks=60)
-    metrics = {"ledgers": {"continuum": {"tasks": {"created": 1000, "completed": 1000 - flight, "in_flight": flight}}}}
+    known = {"tasks_created": 1000.0, "tasks_in_flight": float(flight), "unfinished_share": flight / 1000}
+    metrics = {"figures": {key: {"value": value, "unit": "1"} for key, value in known.items()}}
     (path / "metrics.json").write_text(json.dumps(metrics))
     with Folder(path) as run:
         found = {name: (text, how) for name, text, how in trust.validity(run, [])}

@@ -16,6 +16,7 @@ import numpy as np
 from cosim.contract.entities import Event, Fleet, Geo, Link, Node, Power, Scene, SlotRange, Workload
 from cosim.contract.frame import Frame, SlotTable
 from cosim.contract.laws import Law
+from cosim.contract.link import LinkState
 from cosim.contract.node_keys import Cell, Cost, Radio  # fmt: skip
 from cosim.contract.seeds import stream
 from cosim.contract.signals import CATALOGUE, TASK_STATUS
@@ -30,19 +31,21 @@ EDGES, CLOUD, CARS = 3, 3, 4  # number of edge hosts; slot of the cloud; first s
 def scene(capacity: int = 24) -> Scene:
     """Three edge hosts with cells, a cloud, and a fleet of cars behind them."""
     nodes = tuple(
-        Node(f"edge-{i + 1}", "edge", "edge", (400.0 * i, 250.0 * (i % 2), 0.0), 8, 2e9, 16e9, 200,
-             Power((20.0, 60.0)), None, Cell(), Cost.si(cpu=1e-4, transfer=1e-10, energy=7e-8),
+        Node(f"edge-{i + 1}", "edge", "edge", (400.0 * i, 250.0 * (i % 2), 0.0),
+             cores=8, clock=2e9, memory=16e9, slots=200,
+             power=Power((20.0, 60.0)), cell=Cell(), cost=Cost.si(cpu=1e-4, transfer=1e-10, energy=7e-8),
              color="#1f77b4")
         for i in range(EDGES)
     )  # fmt: skip
-    cloud = Node("cloud", "cloud", "cloud", (900.0, 600.0, 0.0), 64, 3e9, 0.0, 0, Power((200.0, 700.0)),
+    cloud = Node("cloud", "cloud", "cloud", (900.0, 600.0, 0.0), cores=64, clock=3e9,
+                 power=Power((200.0, 700.0)),
                  cost=Cost.si(cpu=2e-4, transfer=1e-9, energy=7e-8), color="#9467bd")  # fmt: skip
     car = Node("car", "car", "device", radio=Radio(), color="#2ca02c")
-    link = Link((SlotRange(0), SlotRange(1), SlotRange(2)), (SlotRange(CLOUD),), 1e9, 0.02, 0.0, 1e-9)
+    link = Link((SlotRange(0), SlotRange(1), SlotRange(2)), (SlotRange(CLOUD),), LinkState(1e9, 0.02), energy=1e-9)
     cars = (SlotRange(CARS, capacity),)
     workloads = tuple(
         Workload(name, cars, "poisson", rate, Law("exponential", data), Law("fixed", 2e4), Law("exponential", work),
-                 deadline, share, 0.0, 0.0, 0.0, INF)
+                 deadline=deadline, share=share)
         for name, rate, data, work, deadline, share in (
             ("navigation", 0.2, 2e4, 3e8, 1.0, 1.0), ("infotainment", 0.1, 4e5, 9e8, INF, 0.5),
             ("hazard", 0.1, 1e5, 2e8, 0.3, 0.8),
@@ -201,7 +204,9 @@ class World:
             "sent": self.sent[self.present], "received": self.sent[self.present] / 3,
         }  # fmt: skip
         task = CATALOGUE["task"]
-        columns = {c.name: np.array([row[i] for row in rows], c.dtype) for i, c in enumerate(task.columns)}
+        known = [c for c in task.columns if c.name != "value"]
+        columns = {c.name: np.array([row[i] for row in rows], c.dtype) for i, c in enumerate(known)}
+        columns["value"] = np.zeros(len(rows))
         slot = np.array([row[-1] for row in rows], np.int32)
         return [
             Frame("traffic", time, self.slots(), air),

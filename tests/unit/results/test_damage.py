@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 import cosim
 from cosim.cli.main import app
 from cosim.contract.errors import CosimError
+from cosim.contract.seals import DamagedError
 from cosim.contract.signals import CATALOGUE
-from cosim.results.folder import DamagedError, RunFolder
+from cosim.results.folder import RunFolder
 from cosim.results.metrics import write_metrics
 from cosim.results.recorder import Recorder
 from cosim.results.resume import interrupted
@@ -145,7 +146,7 @@ def test_a_table_of_another_run_is_named(runs, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(runs[0], folder)
     shutil.copy(runs[1] / "tasks.parquet", folder / "tasks.parquet")
-    with pytest.raises(DamagedError, match=r"tasks\.parquet is not what the run wrote"):
+    with pytest.raises(DamagedError, match=r"tasks\.parquet is not what was written"):
         cosim.load(folder)
     shutil.copy(runs[0] / "tasks.parquet", folder / "tasks.parquet")
     shutil.copy(runs[0] / "nodes.parquet", folder / "more.parquet")

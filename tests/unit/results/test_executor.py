@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cosim.contract.errors import RunError, SetupError
-from cosim.results.executor import LocalExecutor, Task, ended, make_executor
+from cosim.results.executor import LocalExecutor, RunTask, ended, make_executor
 
 psutil = pytest.importorskip("psutil")
 
@@ -21,8 +21,8 @@ SHORT = ('run.duration="2 s"',)
 PACED = ('run.duration="100 s"', 'run.pacing="real-time"')  # something to interrupt
 
 
-def task(base: Path, key: str = "a", overrides=SHORT, **more) -> Task:
-    return Task(key * 64, str(HELLO), overrides, {"run.seed": 1}, str(base), **more)
+def task(base: Path, key: str = "a", overrides=SHORT, **more) -> RunTask:
+    return RunTask(key * 64, str(HELLO), overrides, {"run.seed": 1}, str(base), **more)
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +94,7 @@ def test_a_run_past_its_limit_keeps_its_partial_results(executor, tmp_path):
     assert json.loads((tmp_path / result.run / "manifest.json").read_text())["status"] == "partial"
 
 
+@pytest.mark.slow
 def test_a_run_that_hangs_is_killed_at_its_limit(tmp_path):
     thread = when_recording(tmp_path, lambda process: process.suspend())
     (result,) = LocalExecutor(1, grace=0.5).run([task(tmp_path, overrides=PACED, limit=4.0)])
@@ -102,6 +103,7 @@ def test_a_run_that_hangs_is_killed_at_its_limit(tmp_path):
     assert "limit of 4 s" in result.error
 
 
+@pytest.mark.slow
 def test_closing_early_stops_the_runs(tmp_path):
     others = set(psutil.Process().children(recursive=True))  # what tests before this one have left to this process
     results = LocalExecutor(2).run([task(tmp_path, "a"), task(tmp_path, "b", PACED), task(tmp_path, "c", PACED)])
@@ -114,6 +116,7 @@ def test_closing_early_stops_the_runs(tmp_path):
     assert statuses == {"complete", "partial"}
 
 
+@pytest.mark.slow
 def test_when_the_server_is_killed_its_runs_are_lost_and_the_others_made(tmp_path):
     thread = when_recording(tmp_path, lambda process: process.parent().kill())
     tasks = [task(tmp_path, "a", PACED), task(tmp_path, "b")]
@@ -143,6 +146,7 @@ def test_endings_in_words():
     assert ended(-(signal.SIGRTMIN + 5), "").startswith("was killed by signal ")
 
 
+@pytest.mark.slow
 def test_executors_by_name():
     assert make_executor("local", 3).workers == 3
     assert make_executor("local").workers == len(os.sched_getaffinity(0))

@@ -17,17 +17,18 @@ from hypothesis import strategies as st
 
 import cosim
 from cosim.contract.errors import SetupError
+from cosim.report.text import estimated
 from cosim.results.compare import effects, exact, hedges_g, welch
 from cosim.results.folder import RunFolder
 from cosim.results.ledgers import ledger_faults
 from cosim.results.load import QueryError
 from cosim.results.metrics import measure, write_metrics
-from cosim.results.replications import group, table
+from cosim.results.replications import estimate, group, main_figures
 from cosim.results.student import cdf, incomplete_beta, interval, quantile
 from cosim.scenario.plan.plan import Recording
 from tests.unit.results import synthetic
 
-pytest.importorskip("pandas")
+pd = pytest.importorskip("pandas")
 special = pytest.importorskip("scipy.special")
 stats = pytest.importorskip("scipy.stats")
 
@@ -93,7 +94,10 @@ def test_the_row_at_the_start_is_no_part_of_the_utilisation(tmp_path):
     folder = synthetic.write_run(tmp_path, ticks=10)
     figures = write_metrics(folder)["figures"]
     with contextlib.closing(cosim.load(folder)) as run:
-        mean, rows = run.sql("SELECT avg(utilisation), count(*) FROM host WHERE time > 0").fetchall()[0]
+        cores = pd.Series({node["id"]: node["cores"] for node in run.plan["scene"]["nodes"]})
+        busy = run.sql("SELECT node::VARCHAR node, utilisation FROM host WHERE time > 0").df()
+        weight = cores[busy.node].to_numpy()
+        mean, rows = (busy.utilisation * weight).sum() / weight.sum(), len(busy)
         assert rows < run.sql("SELECT count(*) FROM host").fetchall()[0][0]
     assert figures["utilisation_mean"]["value"] == pytest.approx(mean)
 
@@ -119,6 +123,37 @@ def _ledger():
     for _ in world.frames():
         pass
     return world.summary()
+
+
+def test_what_adapters_count_themselves_is_a_figure(runs):
+    run = cosim.load(runs[0][0])
+    mine = run.manifest["adapters"][0]["summary"]
+    camera = {"hits": 6, "false_alarms": 2, "weeds": 9}
+    run.manifest["adapters"][0]["summary"] = {
+        **mine, "machines": {"migrations": 7, "violating_periods": 3}, "jobs": {"mean_waiting": 12.5}, "alarms": 4,
+        "agreements": {"a": {"violations": 2}, "b": {"violations": 5}},
+        "cluster": {"makespan": 80.0, "utilisation": 0.75, "starts_blocked_by_network": 6},
+        "cameras": {"cam": camera},
+    }  # fmt: skip
+    found = {key: entry["value"] for key, entry in measure(run)["figures"].items()}
+    run.close()
+    assert (found["migrations"], found["waiting_mean"], found["makespan"], found["alarms"]) == (7, 12.5, 80, 4)
+    assert (found["utilisation_makespan"], found["blocked_starts"]) == (0.75, 6)
+    assert found["agreement_violations"] == 3 + 2 + 5
+    assert (found["alarm_precision"], found["alarm_recall"]) == (6 / 8, 6 / 9)
+    assert found["alarm_f1"] == pytest.approx(2 / (8 / 6 + 9 / 6))
+
+
+def test_a_table_has_the_figures_that_differ_or_those_that_are_chosen():
+    def of(value, way):
+        return {"figures": {"migrations": {"value": value, "unit": "1"}, "distance": {"value": way, "unit": "m"}}}
+
+    groups = [group([({}, of(value, way)) for way in (1.0, 2.0)])[0] for value in (3.0, 4.0)]
+    assert main_figures(groups) == ["migrations"]
+    assert main_figures(groups, ["distance"]) == ["distance"]
+    assert main_figures(groups[:1]) == ["distance"]  # replications: what differs between them
+    with pytest.raises(SetupError, match="no run has the figure 'speed'; there are migrations, distance"):
+        main_figures(groups, ["speed"])
 
 
 LEDGER = _ledger()
@@ -290,9 +325,19 @@ def test_replications_are_grouped_without_their_seed(runs):
     expected = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
     estimate = groups[0].estimates()["response_mean"]
     assert (estimate.low, estimate.high) == pytest.approx(expected)
-    row = table(groups, ["response_mean"])[0]
-    assert row["response_mean"] == pytest.approx(np.mean(values))
-    assert row["response_mean_ci"] == pytest.approx(interval(values)[1])
+    assert estimate.mean == pytest.approx(np.mean(values))
+    assert estimate.half == pytest.approx(interval(values)[1])
+
+
+def test_no_interval_of_a_time_goes_below_0():
+    times = [{"value": value, "unit": "s"} for value in (0.1, 0.1, 1.2)]
+    found = estimate(times)
+    assert found.mean - found.half < 0 == found.low
+    assert estimated("response_mean", found) == "467\u00a0ms (0\u00a0s to 2.04\u00a0s)"
+    assert estimate([{**one, "unit": "dB"} for one in times]).low == found.mean - found.half
+    lower = estimate([*times, {**times[0], "at_least": True}])
+    assert estimated("response_mean", lower).startswith("≥")
+    assert estimate([None, {"value": None, "unit": "s"}]) is None
 
 
 def test_one_replication_has_no_interval(runs):

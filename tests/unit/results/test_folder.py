@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from cosim.contract.errors import RunError, SetupError
-from cosim.results.folder import DamagedError, RunFolder, latest, outside, run_folders, write_json
+from cosim.contract.seals import DamagedError
+from cosim.results.folder import RunFolder, latest, outside, run_folders, write_json
 from cosim.results.provenance import git_state
 from tests.unit.results import synthetic
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from cosim import load as load_run
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
-from cosim.talk.control import command
+from cosim.talk.control import ControlError, command
 from cosim.talk.publish import Subscriber
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -21,9 +22,9 @@ LIMIT = 60.0
 QUIET = ["run.duration=20 s", "run.pacing=1 x", "adapters={replay: {file: data/tracks.csv}}", "workloads={}"]
 
 
-def steered(tmp_path, driver):
+def steered(tmp_path, driver, changes=QUIET):
     """Starts a paced run in a thread; its outcome's list, and how to command and observe it."""
-    plan = compile_plan(load(ROOT / "tests/scenarios/hello", QUIET))
+    plan = compile_plan(load(ROOT / "tests/scenarios/hello", changes))
     said, outcomes = [], []
     thread = threading.Thread(
         target=lambda: outcomes.append(run_plan(plan, tmp_path, driver=driver, control=True, say=said.append))
@@ -69,6 +70,36 @@ def test_injected_events_are_recorded_and_mark_the_run(tmp_path, driver, monkeyp
     times = dict(run.sql("SELECT kind, time FROM events").fetchall())
     assert times["recover"] == pytest.approx(times["fail"] + 2.0)
     run.close()
+
+
+def test_an_agent_outside_sets_the_scheduler_and_is_answered(tmp_path, monkeypatch):
+    monkeypatch.delenv("COSIM_TOKEN", raising=False)
+    changes = ["run.duration=20 s", "run.pacing=1 x", "events=[]"]
+    thread, outcomes, address, token, _ = steered(tmp_path, "loop", changes)
+    command(address, token, "pause")
+    for verb, asked, why in [
+        ("set-scheduler", {"scheduler": "fastest"}, "event.do: .*fastest"),
+        ("scale", {"component": "weeds", "node": "north", "count": 1}, "only the scheduler 'mlsysops'"),
+        ("degrade", {"link": "north/clowd", "loss": "5 %"}, "nothing is called 'clowd'"),
+        ("engage", {"node": "uav"}, "there is no command 'engage'; .*set-scheduler"),  # no adapter flies
+    ]:
+        with pytest.raises(ControlError, match=why):
+            command(address, token, verb, **asked)
+    assert not command(address, token, "state")["interactive"]
+    answer = command(address, token, "degrade", link="north/tier:cloud", delay="0.3 s")
+    assert answer["event"] == {"do": "degrade", "nodes": [], "link": [["north"], ["cloud"]]}
+    answer = command(address, token, "set-scheduler", scheduler="cloud")
+    assert (answer["interactive"], answer["event"]["do"]) == (True, "set-scheduler")
+    command(address, token, "pace", factor=0)
+    command(address, token, "resume")
+    thread.join(LIMIT)
+    (outcome,) = outcomes
+    with closing(load_run(outcome.folder)) as run:
+        changed = run.sql("SELECT max(time) FROM events WHERE kind = 'set-scheduler'").fetchall()[0][0]
+        hosts = run.sql(f"SELECT DISTINCT host FROM task WHERE created > {changed} AND host IS NOT NULL").fetchall()
+        slow = run.sql(f"SELECT min(\"ended\" - created) FROM task WHERE created > {changed} AND host = 'cloud'")
+        assert hosts == [("cloud",)]
+        assert slow.fetchall()[0][0] > 2 * 0.02  # there and back over the wired links, whichever station serves
 
 
 def test_a_stop_keeps_the_results(tmp_path, monkeypatch):

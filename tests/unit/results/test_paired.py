@@ -52,6 +52,26 @@ def test_differences_without_spread():
     assert welch_p([1.0, 1.0], [1.0, 1.0]) == 1.0
 
 
+def test_figures_that_cannot_differ_are_no_tests():
+    """Of the way of vehicles, which no policy changes, and a time that differs, Holm counts the time alone."""
+
+    def of(times):
+        entry = lambda value, unit: {"value": value, "unit": unit}  # noqa: E731
+        return [{"figures": {"distance": entry(70.0 + i, "m"), "time": entry(t, "s")}} for i, t in enumerate(times)]
+
+    some, others = of([1.0, 2.0, 3.0]), of([1.5, 2.4, 3.7])
+    for seeds in (((1, 2, 3), (1, 2, 3)), None):
+        ((way, time),) = adjust([effects(some, others, seeds=seeds)])[0]
+        assert adjust([[way, time]])[1] == (1 if seeds else 2)  # without pairs the ways of different runs differ
+        assert time.adjusted == pytest.approx(time.p * (1 if seeds else 2)) or not seeds
+    assert (way.test, time.test) == ("Welch t", "Welch t")
+    (way, time) = effects(some, others, seeds=((1, 2, 3), (1, 2, 3)))
+    assert (way.test, way.difference, time.test) == ("equal", 0.0, "paired t")
+    assert math.isnan(way.p)
+    (one,) = effects(metrics([2.0, 2.0]), metrics([2.0, 2.0]))
+    assert one.test == "equal"
+
+
 def test_holm_by_hand():
     found = [effects(metrics(a), metrics(b)) for a, b in (
         ([1.0, 1.1, 0.9, 1.0], [1.0, 1.2, 0.9, 1.1]), ([1.0, 1.1, 0.9, 1.0], [2.0, 2.1, 1.9, 2.0]),

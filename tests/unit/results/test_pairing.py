@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 import cosim
 from cosim.results.pairing import pair
+from tests.unit.report.folders import write_run
 
 SCENARIO = {
     "run": {"duration": "20 s", "step": "1 s"},
@@ -32,3 +36,18 @@ def test_equal_seeds_pair_every_task_and_tell_what_a_change_costs(tmp_path):
     apart = pair(first, other)
     assert apart.paired == 0
     assert math.isnan(apart.difference)
+
+
+def test_tasks_at_a_node_that_waited_for_its_machine_are_counted(tmp_path):
+    first, slower = write_run(tmp_path, name="one"), write_run(tmp_path, name="other")
+    where = slower / "frames/resources/part.parquet"
+    where.parent.mkdir()
+    column = pa.array(["edge-0", "edge-0"]).dictionary_encode()
+    waits = {"cpu_wait": [0.5, 0.019], "memory_wait": [math.nan] * 2, "io_wait": [0.0] * 2}
+    pq.write_table(pa.table({"time": [20.0, 40.0], "node": column, **waits}), where)
+    found = pair(first, slower)
+    rows = cosim.load(slower).table("task").df()
+    rows = rows[(rows["status"] == "completed") & (rows["host"] == "edge-0")]
+    at = ((rows["created"] <= 20.0) & (rows["ended"] >= 19.0)).sum()
+    assert found.starved == at > 0
+    assert found.fed == found.difference == 0.0

@@ -23,9 +23,9 @@ from cosim.contract.errors import AdapterError, RunError
 from cosim.contract.frame import Frame, SlotTable
 from cosim.contract.signals import CATALOGUE
 from cosim.results import stream
-from cosim.results.convert import recover
+from cosim.results.convert import read_stream, recover
 from cosim.results.folder import RunFolder
-from cosim.results.recorder import Recorder
+from cosim.results.recorder import Recorder, describe
 from cosim.scenario.plan.plan import Recording
 from tests.unit.results import synthetic
 
@@ -180,6 +180,15 @@ def test_planned_events_are_noted_when_they_become_due(tmp_path):
     assert cosim.load(path).events.fetchall() == [(10.0, "fail", "edge-2", ""), (15.0, "recover", "edge-2", "")]
 
 
+def test_ends_that_are_no_faults_of_code_have_no_traceback():
+    with pytest.raises(RunError) as wanted:
+        raise RunError("the machine of node 'pi' was evicted")
+    assert describe(wanted.value)["traceback"] == ""
+    with pytest.raises(RunError) as fault:
+        raise RunError("the run could not go on") from KeyError("a")
+    assert "KeyError: 'a'" in str(describe(fault.value)["traceback"])
+
+
 def test_an_adapters_death_is_told_and_the_rest_kept(tmp_path):
     plan = synthetic.plan(ticks=20)
     folder = RunFolder.create(tmp_path, plan)
@@ -192,8 +201,8 @@ def test_an_adapters_death_is_told_and_the_rest_kept(tmp_path):
     manifest = RunFolder.open(folder.path).manifest
     assert manifest["status"] == "partial"
     assert manifest["ticks_done"] == 10
-    told = manifest["error"]
-    assert (told["type"], told["adapter"], told["phase"], told["traceback"]) == (
+    reported = manifest["error"]
+    assert (reported["type"], reported["adapter"], reported["phase"], reported["traceback"]) == (
         "AdapterError", "radio", "step", "far away",
     )  # fmt: skip
     run = cosim.load(folder.path)
@@ -223,21 +232,45 @@ def test_a_full_disk_ends_the_run_and_says_so(tmp_path):
     assert "No space left" in loaded.manifest["error"]["message"]
 
 
-def test_a_full_disk_at_the_conversion_keeps_the_stream_files(tmp_path):
-    plan = synthetic.plan(ticks=10)
-    folder = RunFolder.create(tmp_path, plan)
-    recorder = Recorder(folder, plan, CATALOGUE)
-    for tick, now, frames in synthetic.World(plan).frames():
+def unconverted(base, **plan):
+    """The folder of a run that has ended, and whose stream files could not be converted."""
+    made = synthetic.plan(**plan)
+    folder = RunFolder.create(base, made)
+    recorder = Recorder(folder, made, CATALOGUE)
+    for tick, now, frames in synthetic.World(made).frames():
         recorder.tick(tick, now, frames)
     (folder.path / "frames/host/.continuum.parquet.tmp").symlink_to("/dev/full")
     with pytest.raises(RunError, match="No space left"):
         recorder.close()
+    return folder
+
+
+def test_a_full_disk_at_the_conversion_keeps_the_stream_files(tmp_path):
+    folder = unconverted(tmp_path, ticks=10)
     run = cosim.load(folder.path)
     assert run.status == "partial"
     assert run.table("host").aggregate("count(*)").fetchall() == [(44,)]
     assert recover(folder.path).manifest["status"] == "partial"
     assert not list(folder.path.glob("frames/*/*.arrows"))
     assert cosim.load(folder.path).table("host").aggregate("count(*)").fetchall() == [(44,)]
+
+
+@pytest.mark.parametrize("reads", [0, 1])
+def test_a_run_that_is_closed_while_it_is_loaded_is_read_whole(tmp_path, monkeypatch, reads):
+    """What waits for the Parquet files is read when it is listed, and anew when it is gone before it is opened."""
+    folder = unconverted(tmp_path)
+    query = "SELECT node, time, x FROM mobility ORDER BY ALL"
+    wanted = cosim.load(folder.path).sql(query).fetchall()
+    turns = iter([False] * reads + [True])
+
+    def closing(path):
+        if next(turns, False):
+            recover(folder.path)
+        return read_stream(path)
+
+    monkeypatch.setattr("cosim.results.load.read_stream", closing)
+    assert cosim.load(folder.path).sql(query).fetchall() == wanted
+    assert next(turns, None) is None
 
 
 def _half_a_run(base: str) -> None:
@@ -292,7 +325,7 @@ def test_rows_that_cannot_be_written_for_any_reason_end_the_run(tmp_path, monkey
     def broken(*_):
         raise ValueError("no such row")
 
-    monkeypatch.setattr(stream.Stream, "write", broken)
+    monkeypatch.setattr(stream.SignalStream, "write", broken)
     plan = synthetic.plan(ticks=3)
     folder = RunFolder.create(tmp_path, plan)
     recorder = Recorder(folder, plan, CATALOGUE)

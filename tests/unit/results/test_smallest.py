@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -63,6 +65,23 @@ def test_a_smaller_value_that_meets_is_found_where_more_is_not_always_better():
     (found,) = dip.contrary()
     assert (found.lower, found.upper) == (2, 3)
     assert found.low < 0.18 < found.high
+
+
+def test_a_lower_bound_meets_no_upper_limit():
+    """Two of three values meet the goal by their values, and the first has unfinished tasks."""
+    make = made([0.01, 0.01, 0.01])
+
+    def unfinished(index, first, count):
+        return [{**one, "late_share.high": math.inf} if index == 0 else one for one in make(index, first, count)]
+
+    one = search([0.01, 0.01, 0.01], make=unfinished, most=20)
+    assert one.run() == 1
+    assert one.tried[0].verdict == "undecided"
+    assert one.as_dict([1, 2, 3])[0]["figures"]["late_share"]["high"] is None
+    assert (
+        search([0.9, 0.01], make=lambda *a: [{**s, "late_share.high": math.inf} for s in made([0.9, 0.01])(*a)]).run()
+        is None
+    )
 
 
 def test_a_value_at_the_limit_stays_undecided_and_widens_the_interval():

@@ -24,9 +24,9 @@ def recorded(base, plan, close=True):
     """Record all frames of the synthetic world; the run's folder and the frames."""
     folder = RunFolder.create(base, plan)
     recorder = Recorder(folder, plan, CATALOGUE)
-    told = []
+    reported = []
     for tick, time, frames in synthetic.World(plan).frames():
-        told += [frame.copy() for _, frame in frames]
+        reported += [frame.copy() for _, frame in frames]
         recorder.tick(tick, time, frames)
     if close:
         recorder.close()
@@ -35,7 +35,7 @@ def recorded(base, plan, close=True):
         recorder._writer.stop([])
         recorder.events.close()
         folder.let_go()
-    return folder.path, told
+    return folder.path, reported
 
 
 def summarised(plan, *recordings):
@@ -104,13 +104,13 @@ def test_windows_and_groups(tmp_path):
     plan = synthetic.plan(ticks=31)
     window = 10 * plan.step
     recording = Recording("task", True, 0.0, (), (), window, ("status", "host"))
-    folder, told = recorded(tmp_path, summarised(plan, recording))
+    folder, reported = recorded(tmp_path, summarised(plan, recording))
     run = cosim.load(folder)
     found = run.sql(
         "SELECT start, time, status, host, sum(\"count\") n FROM task_summary WHERE quantity = 'input' GROUP BY ALL"
     ).fetchall()
     true = {}
-    for frame in (frame for frame in told if frame.signal == "task"):
+    for frame in (frame for frame in reported if frame.signal == "task"):
         k = max(0, round(frame.time / plan.step) - 1) // 10
         for status, host in zip(frame["status"].tolist(), frame["host"].tolist(), strict=True):
             name = plan.scene.nodes[host].id if 0 <= host < len(plan.scene.nodes) else None

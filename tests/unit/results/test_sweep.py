@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.contract.errors import RunError, ScenarioError, SetupError
-from cosim.results.executor import JobResult, Task
+from cosim.results.executor import JobResult, RunTask
 from cosim.results.replications import groups_of_sweep, main_figures
 from cosim.results.sweep import SweepFolder, run_sweep
 from cosim.scenario.sweep import Variant
@@ -32,7 +32,7 @@ class Made:
         self.closed = False
         self._interrupt_after = interrupt_after
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[JobResult]:
+    def run(self, tasks: Sequence[RunTask]) -> Iterator[JobResult]:
         try:
             for task in tasks:
                 if len(self.seeds) == self._interrupt_after:
@@ -168,6 +168,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path):
 @given(st.integers(0, 400))
 def test_a_line_that_was_cut_off_costs_only_itself(tmp_path_factory, cut):
     folder = SweepFolder(tmp_path_factory.mktemp("sweep"))
+    (folder.path / "sweep.json").write_text('{"runs": []}')
     results = [JobResult(key, {"a": "ü"}, "complete", "runs/x", "", "", {"f": 1.0}, 2.0) for key in "abc"]
     for result in results[:2]:
         folder.append(result)

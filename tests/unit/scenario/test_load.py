@@ -77,6 +77,7 @@ def test_a_folder_stands_for_the_scenario_in_it(farm: Farm) -> None:
         ("columns: [x, y]", "columns: [x, w]", "record.mobility.columns.1", "there is no column 'w'", ""),
         ("run.seed: 1..20", "run.sed: 1..20", "sweep.run.sed", "cannot sweep 'run.sed'", "did you mean 'seed'?"),
         ("run.seed: 1..20", "run.seed: 20..1", "sweep.run.seed", "runs backwards", "smaller number first"),
+        ("run.seed: 1..20", "run.seed: [1, 2, 1]", "sweep.run.seed", "the value 1 stands there twice", "leave one out"),
         ("engine.scheduler:", "engine.schedular:", "sweep.adapters.engine.schedular", "cannot sweep", "'scheduler'?"),
         ("engine.scheduler:", "engin.scheduler:", "sweep.adapters.engin.scheduler", "no adapter 'engin'", "'engine'?"),
         ('"uav-*", color', '"uvw-*", color', "groups.far.members", "group 'far' has no members", ""),

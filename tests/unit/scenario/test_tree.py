@@ -1,8 +1,10 @@
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosim.contract.errors import Problem
 from cosim.scenario.gather import split
 from cosim.scenario.reading import read_text
 from cosim.scenario.tree import Item, dump, merge, plain, put
@@ -50,3 +52,12 @@ def test_dotted_paths_find_keys_with_dots_and_list_entries() -> None:
     assert split(root, "nodes.a.b.c") == ("nodes", "a.b", "c")
     assert split(root, "links.0.rate") == ("links", 0, "rate")
     assert split(root, "run.seed") == ("run", "seed")
+
+
+def test_a_document_that_is_read_again_has_its_mistakes_again_each_in_its_file() -> None:
+    found: list[Problem] = []
+    for name in ("a.yaml", "a.yaml", "b.yaml"):
+        root = read_text("one: 1\none: 2\n", Path(name), found)
+        assert root is not None
+        assert plain(root) == {"one": 1}
+    assert [str(problem.file) for problem in found] == ["a.yaml", "a.yaml", "b.yaml"]

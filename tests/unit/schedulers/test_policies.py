@@ -11,15 +11,22 @@ from cosim.adapters.interval import ADAPTER as INTERVAL
 from cosim.adapters.interval.tests import test_interval_adapter as containers
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Link, SlotRange
+from cosim.contract.errors import ScenarioError
+from cosim.contract.link import LinkState
 from cosim.engine.interval import ContainerArrivals, Interval, azure_fog, static
-from cosim.extensions.edgecloudsim.offloading.choosing import POLICIES as OFFLOADING
-from cosim.extensions.edgecloudsim.offloading.simulation import Simulation
-from cosim.extensions.edgecloudsim.offloading.vehicular.choices import POLICIES as VEHICULAR
-from cosim.extensions.edgecloudsim.tests.offloading.studies import study
-from cosim.schedulers import POLICIES, SchedulerError, known_models, list_schedulers, scheduler, scheduler_names
-from cosim.schedulers.models import interval_state, per_interval, per_machine
+from cosim.schedulers import (
+    BUILTIN,
+    POLICIES,
+    SchedulerError,
+    known_models,
+    list_schedulers,
+    scheduler,
+    scheduler_names,
+)
+from cosim.schedulers.models import interval_state, per_interval
 from cosim.schedulers.policies import Bandit, Game, edf
-from cosim.schedulers.state import GRAPH, HOST, KEEP, TASK, WHOLE, State, answers, decides, matrix
+from cosim.schedulers.state import GRAPH, HOST, KEEP, LOCAL, TASK, WHOLE, State, answers, decides, matrix
+from tests.extensions import named
 
 
 def state(hosts=3, **tasks):
@@ -47,14 +54,12 @@ def run(adapter, world, steps=40, period=0.5, **config):
 def busy():
     """Four sources by wire at two edge hosts and a cloud, with 8 tasks/s each."""
     nodes = (EDGE, replace(EDGE, id="edge-2"), CLOUD, *(replace(UAV, id=f"u{k}") for k in range(4)))
-    links = [Link((SlotRange(0),), (SlotRange(1, 2),), rate=100e6, delay=0.02, loss=0.0, energy=1e-9)]
-    links += [
-        Link((SlotRange(3 + k),), (SlotRange(k % 2),), rate=50e6, delay=0.002, loss=0.0, energy=0.0) for k in range(4)
-    ]
+    links = [Link((SlotRange(0),), (SlotRange(1, 2),), LinkState(100e6, 0.02), energy=1e-9)]
+    links += [Link((SlotRange(3 + k),), (SlotRange(k % 2),), LinkState(50e6, 0.002)) for k in range(4)]
     return scene(*nodes, links=tuple(links), workloads=(load(SlotRange(3, 4), rate=8.0, arrivals="poisson"),))
 
 
-@pytest.mark.parametrize("name", scheduler_names("task"))
+@pytest.mark.parametrize("name", named("schedulers", scheduler_names("task")))
 def test_every_policy_per_task_runs_on_the_continuum_by_name(name):
     if name == "local":
         pytest.skip("these devices have no cpu")
@@ -64,7 +69,28 @@ def test_every_policy_per_task_runs_on_the_continuum_by_name(name):
     assert found["tasks"]["completed"] > 500
 
 
-@pytest.mark.parametrize("name", scheduler_names("interval"))
+def few():
+    """One source at an edge host and a cloud, three tasks in five seconds."""
+    world = busy()
+    return replace(world, workloads=(load(SlotRange(3, 1), rate=0.6, arrivals="every"),))
+
+
+@pytest.mark.parametrize("decide", [None, "500 ms"])
+@pytest.mark.parametrize("name", named("schedulers", scheduler_names("interval")))
+def test_every_policy_per_interval_runs_on_the_continuum_by_name(name, decide):
+    """When a task is made, or by the clock; the same answer of the catalogue's table."""
+    if name in BUILTIN:
+        pytest.skip("the continuum's own decides per task")
+    (listed,) = (one for one in list_schedulers() if one.name == name)
+    assert listed.answers["continuum"].startswith("yes")
+    found, frames = run(CONTINUUM, few(), steps=10, scheduler=name, decide=decide)
+    assert found["tasks"]["completed"] >= 2
+    sent = np.concatenate([step[0]["started"] - step[0]["created"] for step in frames])  # 20 ms or 60 ms by wire
+    assert (sent > 0.1).any() == (decide is not None)
+    assert (sent < 0.6).all()
+
+
+@pytest.mark.parametrize("name", named("schedulers", scheduler_names("interval")))
 def test_every_policy_per_interval_runs_on_the_interval_model_by_name(name):
     found, _ = run(INTERVAL, containers.scene(), steps=60, period=60.0, policy=name)
     assert found["tasks"]["completed"] > 20
@@ -88,16 +114,9 @@ def test_a_policy_per_interval_runs_on_the_continuum():
     assert len(rows) == tasks["completed"] + sum(tasks["failed"].values())
 
 
-def test_policies_run_on_the_offloading_model():
-    one = study("app2", "edf", devices=60, warm_up=0.0)
-    run = Simulation(one, 1, choose=per_machine(edf))
-    run.advance(120.0)
-    assert run.outcome().metrics()["completed"] > 100
-
-
 def test_a_policy_that_decides_otherwise_is_refused():
-    with pytest.raises(ValueError, match="needs a model that can branch"):
-        run(CONTINUUM, busy(), scheduler="cosim.schedulers.search:Search")
+    with pytest.raises(ScenarioError, match="'nearest' decides when a task is made, not by the clock"):
+        run(CONTINUUM, busy(), scheduler="nearest", decide="1 s")
     with pytest.raises(SchedulerError, match="decides per task; interval asks per interval"):
         scheduler("fuzzy").policy("interval")
     with pytest.raises(SchedulerError, match="is made for the continuum"):
@@ -151,6 +170,47 @@ def test_search_takes_less_energy_and_less_time_than_least_loaded():
     assert totals["search"][1] < 1.05 * totals["least-loaded"][1]
 
 
+@pytest.mark.slow
+def test_search_takes_least_of_energy_and_time_together_on_the_continuum():
+    """The same tasks at the same hosts under every scheduler; a task cannot know those that come after it."""
+    totals = {}
+    for name in ("least-loaded", "nearest", "edf", "search"):
+        found, frames = run(CONTINUUM, busy(), steps=24, scheduler=name)
+        seconds = np.concatenate([step[0]["ended"] - step[0]["created"] for step in frames])
+        totals[name] = found["energy"]["total"], seconds.mean()
+    energy, seconds = totals.pop("search")
+    assert energy < 0.99 * min(totals["least-loaded"][0], totals["edf"][0])
+    assert seconds < 1.02 * min(mean for _, mean in totals.values())
+    assert energy * seconds < min(joules * mean for joules, mean in totals.values())
+
+
+def test_a_state_of_the_continuum_has_what_it_knows_and_nan_for_the_rest():
+    """Powers are of the hosts' tables; what runs on the device's own core is not listed."""
+    seen = []
+
+    @decides("interval")
+    def look(state):
+        seen.append(state)
+        return np.where(state.tasks["host"] == KEEP, np.where(np.arange(len(state.tasks)) % 2, 0, LOCAL), KEEP)
+
+    from cosim.engine.continuum import Engine
+    from cosim.schedulers.models import PerState
+    from tests.unit.engine.continuum.happenings import CLOCK, KINDS, served, world
+
+    engine = served(world(), 11, PerState(look, 0.5, waits=False))
+    assert isinstance(engine, Engine)
+    engine.advance(4.0)
+    last = seen[-1]
+    assert last.hosts["idle_power"].tolist() == [kind.power[0] for kind in KINDS[:3]]
+    assert last.hosts["full_power"].tolist() == [kind.power[-1] for kind in KINDS[:3]]
+    assert last.hosts["price"][:2].tolist() == [3600 * 0.5, 3600 * 2 * 0.2]
+    assert np.isnan(last.hosts["price"][2])
+    assert (last.tasks["host"] >= KEEP).all()
+    waiting = last.tasks[last.tasks["host"] == KEEP]
+    assert set(waiting["own_speed"].tolist()) <= {0.0, CLOCK / 4}
+    assert all((np.diff(state.tasks["task"][state.tasks["host"] == KEEP]) > 0).all() for state in seen)
+
+
 def test_wrong_answers_are_named():
     @decides("interval")
     def wrong(state):
@@ -193,8 +253,6 @@ def test_a_state_is_a_view_of_numbers():
 
 def test_the_catalogue_names_what_the_models_have():
     listed = {one.name: one for one in list_schedulers()}
-    offloading = {name for names in OFFLOADING.values() for name in names} | set(VEHICULAR)
-    assert offloading == set(known_models()["offloading"].compiled)
     from cosim.engine.interval.layout import POLICIES as COMPILED
 
     assert set(known_models()["interval"].compiled) == set(COMPILED[1:])
@@ -202,4 +260,9 @@ def test_the_catalogue_names_what_the_models_have():
         assert all(model in listed[name].models for name in one.compiled)
     for name, (_, decisions, _) in POLICIES.items():
         assert scheduler(name).decisions == decisions
-        assert set(listed[name].models) <= {model for model, one in known_models().items() if one.decisions & decisions}
+        assert set(listed[name].models) == {model for model, one in known_models().items() if one.decisions & decisions}
+    for one in listed.values():
+        assert all(answer == "yes" or len(answer) > 8 for answer in one.answers.values()), (
+            one.name
+        )  # a no has its reason
+    assert listed["search"].answers["radio"] == "no: it decides per interval; asked per response"

@@ -2,8 +2,9 @@
 
 import pytest
 
+from cosim.contract.functions import missing_extension
 from cosim.engine.continuum.schedulers import ORDER
-from cosim.schedulers import BUILTIN, Scheduler, SchedulerError, list_schedulers, scheduler, scheduler_names
+from cosim.schedulers import BUILTIN, Scheduler, SchedulerError, list_schedulers, scheduler, scheduler_names, target_of
 from cosim.schedulers.state import decides
 
 
@@ -17,7 +18,8 @@ def test_every_name_has_one_line():
     listed = list_schedulers()
     assert len({one.name for one in listed}) == len(listed)
     assert {one.name for one in listed} >= set(scheduler_names())
-    assert all(one.summary and "\n" not in one.summary and one.models for one in listed)
+    assert all(one.summary and "\n" not in one.summary for one in listed)
+    assert not [one.name for one in listed if not one.models and not missing_extension(target_of(one.name))]
 
 
 def test_a_function_of_the_users_own():

@@ -19,6 +19,7 @@ from cosim.contract.entities import Event, Fleet, Geo, Link, Node, Power, Scene,
 from cosim.contract.errors import ProtocolError
 from cosim.contract.frame import Frame, SlotTable
 from cosim.contract.laws import Law
+from cosim.contract.link import LinkState
 from cosim.contract.node_keys import Cell, Radio
 from cosim.talk import columns as wire
 from cosim.talk.codec import MAX_BUFFER_BYTES, MAX_BUFFERS, PROTOCOL
@@ -386,14 +387,14 @@ def test_columns_with_gaps_are_sent_without_them():
 
 def test_a_context_arrives_equal():
     node = Node(
-        "edge", "edge", "edge", (1.0, -2.0, math.inf), 4, 1.8e9, 8e9, 3, Power((2.7, 6.4), "a table"),
-        Radio(), Cell.si(power=46.0, height=25.0, bandwidth=1e8),
+        "edge", "edge", "edge", (1.0, -2.0, math.inf), cores=4, clock=1.8e9, memory=8e9, slots=3,
+        power=Power((2.7, 6.4), "a table"), radio=Radio(), cell=Cell.si(power=46.0, height=25.0, bandwidth=1e8),
     )  # fmt: skip
     workload = Workload(
         "w", (SlotRange(0), SlotRange(1, 50)), "poisson", 2.0, Law("fixed", 1e5), Law("uniform", 1.0, 2.0),
-        Law("exponential", 9e7), math.inf, 0.5, 0.0, 0.0, 0.0, math.inf,
+        Law("exponential", 9e7), share=0.5,
     )  # fmt: skip
-    link = Link((SlotRange(0),), (SlotRange(1, 50),), 1e8, 0.02, 0.0, 1e-9)
+    link = Link((SlotRange(0),), (SlotRange(1, 50),), LinkState(1e8, 0.02), energy=1e-9)
     scene = Scene.build(
         (node,), (Fleet("cars", "sumo", 0, 50, replace(node, position=None)),), (link,), (workload,), Geo(39.36, 22.95)
     )

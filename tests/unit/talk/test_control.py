@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 import msgpack
 import pytest
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 from cosim.bus import loop_driver, mosaik_driver
 from cosim.bus.pacer import Pacer
 from cosim.bus.runtime import Runtime
-from cosim.bus.steering import VERBS, Steering, read_event
+from cosim.bus.steering import VERBS, Steering, event_kinds, read_event
 from cosim.contract.entities import Fleet, Node, Scene, SlotRange
 from cosim.contract.errors import ScenarioError, SetupError
+from cosim.contract.jammer import Jammer, JammerOn
 from cosim.talk.control import ControlError, ControlSocket, command, same_token
 from tests.unit.bus.chain import SIGNALS, Step, adapter_plan, make_plan
 
@@ -78,10 +80,15 @@ def test_a_paused_run_stands_still_and_goes_on(tmp_path, driver):
 
 
 @DRIVERS
-def test_an_injected_event_reaches_every_adapter_once_and_is_undone(tmp_path, driver):
+@pytest.mark.parametrize(
+    "asked",
+    [("fail", {"node": "node-0", "for": "5 s"}), ("inject", {"event": {"do": "fail", "node": "node-0", "for": "5 s"}})],
+)
+def test_an_injected_event_reaches_every_adapter_once_and_is_undone(tmp_path, driver, asked):
     with Run(tmp_path, driver) as run:
-        state = run.steering.act("inject", {"event": {"do": "fail", "node": "node-0", "for": "5 s"}})
+        state = run.steering.act(*asked)
         assert state["interactive"]
+        assert state["event"] == {"do": "fail", "nodes": ["node-0"], "link": []}
         run.steering.act("resume", {})
         until(lambda: run.runtime.ticks_done == 2001)
     assert run.first.events == run.second.events == [(0.0, "fail"), (5.0, "recover")]
@@ -102,17 +109,57 @@ def test_a_pace_and_a_stop(tmp_path, driver):
         run.steering.act("pace", {"factor": "fast"})
 
 
+PLAN = replace(make_plan([adapter_plan("radio"), adapter_plan("given")]), scene=SCENE)
+KINDS = event_kinds(PLAN)
+
+
 def test_events_in_the_words_of_a_scenario():
-    event, undone = read_event({"do": "fail", "node": "cars", "for": "2 min"}, SCENE)
-    assert (event.do, event.nodes, undone) == ("fail", (SlotRange(2, 5),), 120.0)
-    event, undone = read_event({"do": "degrade", "link": "n-*/cars", "delay": "20 ms", "loss": "5 %"}, SCENE)
+    event, undo = read_event({"do": "fail", "node": "cars", "for": "2 min"}, PLAN, KINDS)
+    assert (event.do, event.nodes, undo) == ("fail", (SlotRange(2, 5),), replace(event, at=120.0, do="recover"))
+    (event,) = read_event({"do": "degrade", "link": "n-*/cars", "delay": "20 ms", "loss": "5 %"}, PLAN, KINDS)
     assert event.link == ((SlotRange(0), SlotRange(1)), (SlotRange(2, 5),))
-    assert (event.delay, event.loss, event.rate, undone) == (0.02, 0.05, 1.0, 0.0)
-    event, _ = read_event({"do": "fail", "node": "n-[1..3]"}, SCENE)
-    assert event.nodes == (SlotRange(1),)
+    assert (event.at, event.delay, event.loss, event.rate) == (0.0, 0.02, 0.05, 1.0)
+    (event,) = read_event({"do": "fail", "node": ["n-[1..3]", "cars"]}, PLAN, KINDS)
+    assert event.nodes == (SlotRange(1), SlotRange(2, 5))
     for selector in (f"kind:{SCENE.nodes[0].kind}", f"tier:{SCENE.nodes[0].tier}"):
-        event, _ = read_event({"do": "fail", "node": selector}, SCENE)
+        (event,) = read_event({"do": "fail", "node": selector}, PLAN, KINDS)
         assert event.nodes[:2] == (SlotRange(0), SlotRange(1))
+
+
+def test_events_that_adapters_bring_are_commands_too():
+    jammed = replace(NODE, id="j", keys=(Jammer(carrier="5.18 GHz").written(),))
+    plan = replace(PLAN, scene=Scene.build((NODE, jammed)))
+    on, off = read_event({"do": "jammer-on", "node": "j", "power": "20 dBm", "for": "5 s"}, plan, KINDS)
+    assert (on.do, off.do, off.at, on.nodes) == ("jammer-on", "jammer-off", 5.0, (SlotRange(1),))
+    assert JammerOn.of(on).power == 20.0
+    for text, words in [
+        ({"node": "n-0"}, "needs a node with 'jammer'"), ({}, "needs 'node'"),
+        ({"node": "j", "power": "20 W/m"}, "power"), ({"node": "j", "powr": "20 dBm"}, "did you mean 'power'"),
+    ]:  # fmt: skip
+        with pytest.raises(ScenarioError, match=words):
+            read_event({"do": "jammer-on", **text}, plan, KINDS)
+
+
+def test_a_run_declares_its_commands_and_takes_what_it_declares(tmp_path):
+    with Run(tmp_path, loop_driver) as run:
+        found = run.steering.act("commands", {})["commands"]
+        assert tuple(found) == run.steering.verbs
+    events = {do for do, one in found.items() if "event" in one}
+    assert events == {"fail", "recover", "degrade", "restore"}  # its adapters bring none
+    needed = {do: [key for key, one in found[do]["keys"].items() if one["needed"]] for do in events}
+    assert needed == {"fail": ["node"], "recover": ["node"], "degrade": ["link"], "restore": ["link"]}
+    assert set(found["degrade"]["keys"]) == {"link", "for", "delay", "loss", "rate"}
+    values = {"node": "n-0", "link": "n-0/n-1", "for": "5 s", "delay": "1 s", "loss": "1 %", "rate": "50 %"}
+    for do in events:  # whatever is declared is accepted, together and without any key that is not needed
+        whole = {key: values[key] for key in found[do]["keys"]}
+        assert read_event({"do": do, **whole}, PLAN, KINDS)[0].do == do
+        for key in whole.keys() - {"delay", "loss"}:
+            part = {name: value for name, value in whole.items() if name != key}
+            if key in needed[do]:
+                with pytest.raises(ScenarioError):
+                    read_event({"do": do, **part}, PLAN, KINDS)
+            else:
+                read_event({"do": do, **part}, PLAN, KINDS)
 
 
 @pytest.mark.parametrize(
@@ -120,20 +167,22 @@ def test_events_in_the_words_of_a_scenario():
     [
         ("fail", "an event is a mapping"),
         ({"do": "explode"}, "unknown event"),
-        ({"do": "fail"}, "a name of a node"),
+        ({"do": ["fail"]}, "unknown event"),
+        ({"do": "fail"}, "needs 'node'"),
         ({"do": "fail", "node": "nowhere"}, "nothing is called 'nowhere'"),
-        ({"do": "fail", "node": "n-0", "for": 5}, "has no unit"),
+        ({"do": "fail", "node": "n-0", "for": 5}, "unit"),
         ({"do": "fail", "node": "n-0", "when": "now"}, "unknown key"),
+        ({"do": "fail", "node": "n-0", "at": "5 s"}, "at the next step"),
         ({"do": "recover", "node": "n-0", "for": "5 s"}, "has no end"),
-        ({"do": "degrade", "link": "n-0/cars"}, "nothing is degraded"),
-        ({"do": "degrade", "link": "n-0", "loss": "5 %"}, "needs a link"),
-        ({"do": "degrade", "link": "n-0/cars", "loss": "500 %"}, "out of range"),
-        ({"do": "degrade", "link": "n-0/cars", "delay": "-5 s"}, "out of range"),
+        ({"do": "degrade", "link": "n-0/cars"}, "degrades nothing"),
+        ({"do": "degrade", "link": "n-0", "loss": "5 %"}, "needs 'link: a/b'"),
+        ({"do": "degrade", "link": "n-0/cars", "loss": "500 %"}, "loss"),
+        ({"do": "degrade", "link": "n-0/cars", "delay": "-5 s"}, "delay"),
     ],
 )
 def test_wrong_events_are_refused_with_a_reason(text, words):
     with pytest.raises(ScenarioError, match=words):
-        read_event(text, SCENE)
+        read_event(text, PLAN, KINDS)
 
 
 @pytest.fixture

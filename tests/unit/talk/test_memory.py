@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cosim.contract.errors import ProtocolError
-from cosim.talk.codec import Placed
+from cosim.talk.codec import BufferPlace
 from cosim.talk.memory import ALIGN, LANES, Reader, Segment, Writer, layout
 
 
@@ -20,7 +20,7 @@ class Way:
 
     def __init__(self, *, forward: bool = False) -> None:
         self.writer, self.reader = Writer(forward=forward), Reader()
-        self.placed = Placed(())
+        self.placed = BufferPlace(())
 
     def take(self, *arrays: np.ndarray) -> list[np.ndarray]:
         self.placed, files = self.writer.write(arrays)
@@ -102,12 +102,12 @@ def test_nothing_stays_open():
 @pytest.mark.parametrize(
     ("placed", "files", "why"),
     [
-        (Placed([0, 0]), 0, "never announced"),
-        (Placed([0, 0], [0]), 0, "announced 1 segments and sent 0"),
-        (Placed([0, 0]), 1, "announced 0 segments and sent 1"),
-        (Placed([0, 4090], [0]), 1, "of segment 0, of 4096"),
-        (Placed([0, 2**62], [0]), 1, "of segment 0, of 4096"),
-        (Placed([1, 0], [0]), 1, "never announced"),
+        (BufferPlace([0, 0]), 0, "never announced"),
+        (BufferPlace([0, 0], [0]), 0, "announced 1 segments and sent 0"),
+        (BufferPlace([0, 0]), 1, "announced 0 segments and sent 1"),
+        (BufferPlace([0, 4090], [0]), 1, "of segment 0, of 4096"),
+        (BufferPlace([0, 2**62], [0]), 1, "of segment 0, of 4096"),
+        (BufferPlace([1, 0], [0]), 1, "never announced"),
     ],
 )
 def test_places_that_do_not_exist_are_refused(placed, files, why):
@@ -126,7 +126,7 @@ def test_memory_that_may_shrink_is_refused(tmp_path):
     (tmp_path / "file").write_bytes(bytes(4096))
     for fd in (unsealed, os.open(tmp_path / "file", os.O_RDWR)):
         with pytest.raises(ProtocolError, match="cannot be used"):
-            Reader().read(Placed([0, 0], [0]), [8], [fd])
+            Reader().read(BufferPlace([0, 0], [0]), [8], [fd])
     assert files_open() == before
 
 

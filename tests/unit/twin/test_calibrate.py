@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from cosim.contract.errors import ScenarioError
+from cosim.contract.seals import DamagedError
 from cosim.twin.fitting.calibrate import calibrate
+from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.fitting.sensitivity import sensitivities
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.search import Budget
@@ -105,7 +107,7 @@ def test_what_only_matters_together_is_named():
     assert answer.runs <= 12_000
 
 
-@pytest.mark.parametrize("method", ["regression", "cma-es", "gradient", "halving", "bayesian"])
+@pytest.mark.parametrize("method", ["regression", "cma-es", "bayesian"])
 def test_all_methods_come_close(method):
     runs = 700 if method == "bayesian" else 8_000
     answer = calibrate(waits_problem(), budget=Budget(runs), method=method, posterior=False)
@@ -159,7 +161,7 @@ def test_answers_about_other_data_are_not_taken(tmp_path):
 def test_a_state_file_that_is_none_is_refused(tmp_path):
     state = tmp_path / "state.npz"
     state.write_text("nothing of the kind")
-    with pytest.raises(ScenarioError, match="delete it to begin anew"):
+    with pytest.raises(DamagedError, match="delete it to begin anew"):
         calibrate(waits_problem(), budget=Budget(500), state=state)
 
 
@@ -207,16 +209,16 @@ def test_the_time_left_counts_neither_compilation_nor_what_is_known(monkeypatch,
         now[0] += 1e-3 * len(values) + (600.0 if now[0] == 0.0 else 0.0)  # s
         return waits(values, seed)
 
-    told = []
+    reported = []
     problem = CalibrationProblem("waits", WAITS, Case(waits_problem().fit.observed, slow_at_first))
     first, state = Budget(2_000), tmp_path / "state.npz"
-    calibrate(problem, budget=first, progress=told.append, state=state)
-    known = [one.seconds_left for one in told if np.isfinite(one.seconds_left)]
+    calibrate(problem, budget=first, progress=reported.append, state=state)
+    known = [one.seconds_left for one in reported if np.isfinite(one.seconds_left)]
     assert known
     assert max(known) <= 2.0 + 1e-6
-    told.clear()
-    calibrate(problem, budget=first, progress=told.append, state=state)  # all of it from the file
-    assert all(one.seconds_left in (0.0, np.inf) for one in told[:-1])
+    reported.clear()
+    calibrate(problem, budget=first, progress=reported.append, state=state)  # all of it from the file
+    assert all(one.seconds_left in (0.0, np.inf) for one in reported[:-1])
 
 
 def test_a_signal_of_weight_0_is_left_out_of_the_screen():
@@ -233,14 +235,14 @@ def test_a_signal_of_weight_0_is_left_out_of_the_screen():
 
 
 def test_progress_is_told():
-    told = []
-    calibrate(waits_problem(), budget=Budget(2_000, 60.0), progress=told.append)
-    assert list(dict.fromkeys(one.stage for one in told)) == [
+    reported = []
+    calibrate(waits_problem(), budget=Budget(2_000, 60.0), progress=reported.append)
+    assert list(dict.fromkeys(one.stage for one in reported)) == [
         "screen", "search", "posterior", "judgement",
     ]  # fmt: skip
-    runs = [one.runs for one in told]
+    runs = [one.runs for one in reported]
     assert runs == sorted(runs)
-    assert all(0.0 <= one.seconds_left <= 60.0 for one in told)
+    assert all(0.0 <= one.seconds_left <= 60.0 for one in reported)
 
 
 def test_values_that_do_worse_elsewhere_are_told():
@@ -309,6 +311,7 @@ def test_a_budget_of_time_is_kept(monkeypatch):
     assert by_name(answer)["delay"].low is not None
 
 
+@pytest.mark.slow
 def test_expensive_runs_get_intervals_from_few():
     dear = waits_problem()
     dear = CalibrationProblem("waits", WAITS.only(["delay", "work"]), Case(dear.fit.observed, two_of_four), cost=2.0)
@@ -380,3 +383,19 @@ def test_a_start_far_away_does_not_use_up_a_small_budget(seed):
     values = {one.name: one.value for one in answer.estimates}
     assert values["first"] == pytest.approx(0.011, rel=0.2)
     assert values["second"] == pytest.approx(0.005, rel=0.2)
+
+
+def test_the_search_makes_the_distance_small_that_it_is_given():
+    """Of a law that cannot fit, each distance has a best value of its own; a grid finds it."""
+    measured = MeasuredSignal(np.array([0.1] * 30 + [1.0] * 10 + [8.0] * 5))
+    even = (np.arange(200) + 0.5) / 200
+    grid = np.linspace(0.5, 10.0, 1901)
+    best = {}
+    for distance in ("w1", "energy"):
+        losses = Misfit({"size": measured}, distance).losses({"size": grid[:, None] * even})
+        best[distance] = grid[np.argmin(losses)]
+        case = Case({"size": measured}, lambda values, seed: {"size": values * even})
+        problem = CalibrationProblem("even", Space([Parameter("top", 0.5, 10.0)]), case, distance=distance)
+        found = calibrate(problem, budget=Budget(runs=600), method="cma-es", screen=False, posterior=False)
+        assert found.value("top") == pytest.approx(best[distance], rel=0.02)
+    assert abs(best["w1"] - best["energy"]) > 0.1 * best["w1"], best

@@ -1,4 +1,4 @@
-"""Conditions of a calibration that name signals are held against what a run recorded."""
+"""Conditions of a calibration that name signals are checked against what a run recorded."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def resolved(**conditions: tuple[object, object]) -> str:
 
 
 def test_the_share_beyond_is_that_of_the_rows(run):
-    with closing(cosim.load(run)) as told, Folder(run) as folder:
-        power = np.array([row[0] for row in told.table("host").project("power").fetchall()])
+    with closing(cosim.load(run)) as reported, Folder(run) as folder:
+        power = np.array([row[0] for row in reported.table("host").project("power").fetchall()])
         high = float(np.median(power))
         (warning,) = beyond(resolved(host__power=("0 W", f"{high!r} W")), folder.has, folder.rows)
     share = np.mean(power > high)
@@ -64,9 +64,9 @@ def test_the_report_tells_both_kinds_of_warning(tmp_path):
     synthetic.sign(path)
     with Folder(path) as folder:
         folder.manifest["warnings"] = ["kinds.edge.power.idle is 9 W"]
-        told = [text for name, text, mark in trust.validity(folder, []) if name == "Warning" and mark == "warn"]
-    assert len(told) == 2
-    assert "calibration 'pi' has seen 5 MW to 6 MW" in told[1]
+        reported = [text for name, text, mark in trust.validity(folder, []) if name == "Warning" and mark == "warn"]
+    assert len(reported) == 2
+    assert "calibration 'pi' has seen 5 MW to 6 MW" in reported[1]
     assert "100.0% of the rows are extrapolated" in write_report(path).read_text(encoding="utf-8")
 
 
@@ -84,8 +84,8 @@ def test_conditions_are_those_of_the_scenario_and_of_its_runs(run, tmp_path):
     assert found["workloads.weed-detection.arrivals"] == ("poisson 2 Hz", "poisson 2 Hz")
     assert found["workloads.position-report.input"] == ("200 B", "200 B")
     assert "workloads.weed-detection.work" not in found  # which is free
-    with closing(cosim.load(run)) as told:
-        low, high = told.sql("SELECT min(utilisation), max(utilisation) FROM host").fetchall()[0]
+    with closing(cosim.load(run)) as reported:
+        low, high = reported.sql("SELECT min(utilisation), max(utilisation) FROM host").fetchall()[0]
     assert found["host.utilisation"] == (low, high)
     with Folder(run) as folder:
         lines = "".join(f"      {name}: [{low}, {high}]\n" for name, (low, high) in found.items() if "host" in name)

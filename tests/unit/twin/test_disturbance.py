@@ -13,7 +13,7 @@ import pytest
 from cosim.contract.errors import RunError
 from cosim.twin.telemetry import disturbance, here
 from cosim.twin.telemetry.disturbance import Disturbance, MachineWatch, listening
-from cosim.twin.telemetry.open_load import Answered, Caller, Request
+from cosim.twin.telemetry.open_load import Answered, Caller, LoadRequest
 
 QUIET = Disturbance(0.1, 2, 0.0001, 0.0, 0.0002, 0.02)
 BUSY = Disturbance(1.8, 2, 0.012, 0.0, 0.0002, 0.02)
@@ -24,7 +24,9 @@ def counters(folder, busy, pressure, service, ran, waited):
     (folder / "pressure").mkdir(parents=True, exist_ok=True)
     (folder / "7" / "task" / "7").mkdir(parents=True, exist_ok=True)
     (folder / "stat").write_text(f"cpu  {busy * 100:.0f} 0 0 99999 0 0 0 0 0 0\ncpu0 1 2 3\n")
-    (folder / "pressure" / "cpu").write_text(f"some avg10=1.00 avg60=1.00 avg300=1.00 total={pressure * 1e6:.0f}\n")
+    (folder / "pressure" / "cpu").write_text(
+        "" if math.isnan(pressure) else f"some avg10=1.00 avg60=1.00 avg300=1.00 total={pressure * 1e6:.0f}\n"
+    )
     (folder / "7" / "stat").write_text(f"7 (a b) c) S {' '.join('0' * 10)} {service * 100:.0f} 0 0 0\n")
     (folder / "7" / "task" / "7" / "schedstat").write_text(f"{ran * 1e9:.0f} {waited * 1e9:.0f} 5\n")
 
@@ -70,6 +72,21 @@ def test_threads_that_ended_are_taken_to_have_waited_like_any_program(watched):
     assert found.waited == pytest.approx(2.0 * 0.25 / 0.75 / 100)
 
 
+@pytest.mark.parametrize("pressure", [9.5, math.nan])
+def test_a_service_of_another_user_is_judged_by_pressure_and_by_the_use_of_others(watched, monkeypatch, pressure):
+    monkeypatch.setattr(disturbance, "listening", lambda _port: [])
+    # 40 s of 4 cores, of which 100 requests that take 20 ms alone can have used 2 s.
+    found = watched((0.0, 0.0, 0.0, 0.0, 0.0), (40.0, pressure, 2.0, 2.0, 3.0))
+    assert found.others == pytest.approx(3.8)
+    assert found.disturbed
+    assert "other programs used 3.80 of 4 cores, a request waited" in str(found)
+
+
+def test_a_service_of_another_user_on_a_quiet_machine_is_measured(watched, monkeypatch):
+    monkeypatch.setattr(disturbance, "listening", lambda _port: [])
+    assert not watched((0.0, 0.0, 0.0, 0.0, 0.0), (2.1, 0.4, 2.0, 2.0, 3.0)).disturbed
+
+
 def test_a_sender_that_is_late_and_machines_that_take_time_disturb_too():
     assert not QUIET.disturbed
     assert Disturbance(0.1, 2, math.nan, math.nan, 0.003, 0.02).disturbed
@@ -102,11 +119,11 @@ class Asked:
         pass
 
 
-def recorded(monkeypatch, told, *, busy=False):
-    left, made = iter(told), []
+def recorded(monkeypatch, reported, *, busy=False):
+    left, made = iter(reported), []
     monkeypatch.setattr(MachineWatch, "total", lambda *_: next(left))
     slots = [(0, 0), (1, 0), (1, 1), (0, 1)]
-    asked = {slot: [Request(0.1 * k, "", 0) for k in range(1 + i)] for i, slot in enumerate(slots)}
+    asked = {slot: [LoadRequest(0.1 * k, "", 0) for k in range(1 + i)] for i, slot in enumerate(slots)}
     return here._recorded(lambda: Asked(made), slots, asked, 0.02, busy=busy), made
 
 
@@ -140,7 +157,7 @@ def test_blocks_end_the_connections_that_they_used_again():
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = listener.getsockname()[1]
-        asked = {slot: [Request(0.0, "", 0)] for slot in ((0, 0), (0, 1))}
+        asked = {slot: [LoadRequest(0.0, "", 0)] for slot in ((0, 0), (0, 1))}
         kept = here._recorded(lambda: Connected("127.0.0.1", port), [*asked], asked, 0.02, busy=True)
     assert set(kept) == set(asked)
     assert set(closed) == {1}
@@ -148,7 +165,7 @@ def test_blocks_end_the_connections_that_they_used_again():
 
 def test_blocks_follow_one_another_when_the_queue_is_empty():
     def answer(time, ended):
-        return Answered(Request(time, "", 0), 200, time, math.nan, math.nan, math.nan, ended)
+        return Answered(LoadRequest(time, "", 0), 200, time, math.nan, math.nan, math.nan, ended)
 
     joined = here._joined([[answer(1.0, 12.0)], [answer(2.0, 3.0)]], 20.0)
     assert [(a.request.time, a.ended) for a in joined] == [(1.0, 12.0), (14.5, 15.5)]

@@ -90,5 +90,5 @@ def test_data_that_nothing_can_be_fitted_to_are_refused(values):
 def test_one_value_is_refused():
     values = np.full(120, np.nan)
     values[3] = 4.0
-    with pytest.raises(ScenarioError, match="1 measured values cannot tell 2 parameters"):
+    with pytest.raises(ScenarioError, match="1 measured values cannot determine 2 parameters"):
         calibrate(problem(values), budget=Budget(runs=3000))

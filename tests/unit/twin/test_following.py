@@ -84,6 +84,7 @@ def check(reports: list[WindowReport], following: Following) -> None:
     assert [row["act"] for row in history["windows"]] == [report.act for report in reports]
 
 
+@pytest.mark.slow
 def test_a_step_in_the_service_time_is_found(written: Callable[[bool], Path], tmp_path: Path) -> None:
     file = written(True)
     run = run_plan(compile_plan(load(file)), tmp_path / "runs").folder

@@ -73,8 +73,8 @@ def telemetry(tmp_path_factory: pytest.TempPathFactory) -> tuple[Rows, Rows]:
     )
 
 
-def calibrated(folder: Path, power: Rows, tasks: Rows, *changes: tuple[str, str]) -> tuple[int, str]:
-    """Exit code, and everything that `cosim calibrate` says."""
+def calibrated(folder: Path, power: Rows, tasks: Rows, *changes: tuple[str, str], runs: int = 40) -> tuple[int, str]:
+    """Exit code, and everything that `cosim calibrate` says; with 40 runs only of the tables themselves."""
     text = SCENARIO + BLOCK
     for old, new in changes:
         assert old in text
@@ -83,7 +83,7 @@ def calibrated(folder: Path, power: Rows, tasks: Rows, *changes: tuple[str, str]
     for name, rows in (("power.csv", power), ("tasks.csv", tasks)):
         with (folder / name).open("w", newline="", encoding="utf-8") as stream:
             csv.writer(stream).writerows(rows)
-    arguments = ["calibrate", str(folder), "--runs", "40", "--no-report", "--json", "--workers", "1"]
+    arguments = ["calibrate", str(folder), "--runs", str(runs), "--no-report", "--json", "--workers", "1"]
     result = CliRunner().invoke(app, [*arguments, "--out", str(folder / "out")])
     if result.exit_code == 0:
         (found,) = json.loads(result.stdout)["calibrations"]
@@ -224,8 +224,8 @@ FAULTS: dict[str, tuple[Change, Change, tuple[tuple[str, str], ...], int, str]] 
     "empty node": (column("power", lambda _: "", "gate-2"), same, (), 0, "power of gate-2: all values are missing"),
     "clock of a node": (column("time", plus(3600.0), "gate-2"), same, (), 0, "another clock"),
     "unknown node": (renamed("gate-2", "gatee-2"), same, (), 2, "'gatee-2', which is no node"),
-    "exchanged nodes": (exchanged, same, (), 0, "are their names exchanged?"),
-    "five rows": (lambda rows: rows[:3], lambda rows: rows[:2], (), 2, "cannot tell 2 parameters"),
+    "exchanged nodes": (exchanged, same, (), 0, "the names of the two nodes exchanged?"),
+    "five rows": (lambda rows: rows[:3], lambda rows: rows[:2], (), 2, "cannot determine 2 parameters"),
     "no times": (without("time"), same, (), 0, "the table has no times"),
     "unreadable times": (column("time", lambda cell: f"day {cell}"), same, (), 2, "holds no times"),
     "times in ms": (same, column("created", times(1e3)), (), 2, "lie outside of the run"),
@@ -243,13 +243,13 @@ FAULTS: dict[str, tuple[Change, Change, tuple[tuple[str, str], ...], int, str]] 
     "an empty table": (lambda rows: rows[:1], same, (), 2, "nothing was measured"),
     "two columns of one name": (renamed("util", "power"), same, (), 2, "two columns are called 'power'"),
     "kW without a unit": (column("power", times(1e-3)), same, (), 2, "a thousand times too small"),
-    "a node scaled": (column("power", times(1.5), "gate-2"), same, (), 0, "values, such as"),
-    "a node with an offset": (column("power", plus(2.0), "gate-1"), same, (), 0, "all that the scenario makes"),
-    "missing written as 0": (column("power", lambda _: "0", "", lambda k: k % 9 < 1), same, (), 0, "as 0, are beyond"),
+    "a node scaled": (column("power", times(1.5), "gate-2"), same, (), 0, "of 'power' of gate-2 (fit): measured"),
+    "a node with an offset": (column("power", plus(2.0), "gate-1"), same, (), 0, "of gate-1 (fit)"),
+    "missing written as 0": (column("power", lambda _: "0", "", lambda k: k % 9 < 1), same, (), 0, "a word for a"),
     "stuck for nine rows": (column("power", lambda _: "4.1", "gate-1", lambda k: 40 < k < 61), same, (), 0, "still"),
-    "rounded": (column("power", lambda cell: repr(round(float(cell) * 2) / 2)), same, (), 0, "come in steps of 0.5"),
-    "interpolated": (interpolated, same, (), 0, "straight lines between their neighbours"),
-    "averaged power": (averaged, same, (), 0, "averaged over a window"),
+    "rounded": (column("power", lambda cell: repr(round(float(cell) * 2) / 2)), same, (), 0, "over their middle half"),
+    "interpolated": (interpolated, same, (), 0, "interpolated between fewer"),
+    "averaged power": (averaged, same, (), 0, "of gate-1 (fit)"),
     "averaged responses": (same, averaged, (), 0, "averaged over a window"),
     "a clock 1 % fast": (column("time", times(1.01), "gate-2"), same, (), 0, "time goes 1.00% faster"),
     "rows written again": (written_again, same, (), 0, "say what the row before says"),
@@ -259,7 +259,7 @@ FAULTS: dict[str, tuple[Change, Change, tuple[tuple[str, str], ...], int, str]] 
     "rows in any order": (lambda rows: [rows[0], *rows[:0:-1]], same, (), 0, "time goes back"),
     "two meters of a node": (two_meters, same, (("util}", "util, names: {meter: gate-1}}"),), 0, "two meters"),
     "a node copied": (copied, same, (), 0, "one is a copy"),
-    "whole seconds": (same, column("created", lambda cell: f"{float(cell):.0f}"), (), 0, "come in steps of 1 s"),
+    "whole seconds": (same, column("created", lambda cell: f"{float(cell):.0f}"), (), 0, "rounded times"),
     "tried again": (same, lambda rows: [rows[0], *again(rows[1:])], (), 0, "tried again, and counted twice"),
     "a block is missing": (same, lambda rows: [rows[0], *(r for r in rows[1:] if not 20 < float(r[0]) < 27)], (), 0,
                            "rows are missing"),
@@ -273,10 +273,16 @@ FAULTS: dict[str, tuple[Change, Change, tuple[tuple[str, str], ...], int, str]] 
 }  # fmt: skip
 
 
+# What only shows under the fitted model.
+JUDGED = (
+    "exchanged nodes", "lost tasks", "a node scaled", "a node with an offset", "missing written as 0", "rounded",
+    "interpolated", "averaged power", "averaged responses", "tasks written again", "a load of a hundredth",
+    "whole seconds", "tried again", "a block is missing",
+)  # fmt: skip
 # Quicker tests look for these (scenario_faults, faulty_data, tables_of_tasks), or another of the table does as well.
 SLOW = (
-    "negative node", "constant node", "empty node", "stuck sensor", "outlier", "gap", "lost tasks", "negative times",
-    "averaged responses",
+    "negative node", "constant node", "empty node", "stuck sensor", "outlier", "gap", "negative times",
+    *(name for name in JUDGED if name != "exchanged nodes"),
 )  # fmt: skip
 
 
@@ -286,18 +292,14 @@ SLOW = (
 def test_no_fault_is_silent(telemetry, tmp_path, fault):
     of_power, of_tasks, changes, code, words = FAULTS[fault]
     power, tasks = telemetry
-    exit_code, said = calibrated(tmp_path, of_power(power), of_tasks(tasks), *changes)
+    runs = 800 if fault in JUDGED else 40
+    exit_code, said = calibrated(tmp_path, of_power(power), of_tasks(tasks), *changes, runs=runs)
     assert words in said, said
     assert exit_code == code, said
 
 
 def test_good_telemetry_has_no_complaint(telemetry, tmp_path):
-    code, said = calibrated(tmp_path, *telemetry)
-    assert code == 0
-    lines = [
-        line for line in said.splitlines() if "needs a budget" not in line and "there are no intervals" not in line
-    ]
-    assert not lines, said
+    assert calibrated(tmp_path, *telemetry, runs=800) == (0, "")
 
 
 def test_a_load_in_percent_is_taken_for_one(telemetry, tmp_path):

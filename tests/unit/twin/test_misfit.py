@@ -69,10 +69,10 @@ def test_losses_are_the_weighted_mean_over_signals(distance):
     random = np.random.default_rng(1)
     paired = MeasuredSignal(np.array([1.0, np.nan, 3.0, 5.0]), paired=True, weight=3.0)
     free = MeasuredSignal(random.normal(size=12), weight=1.0)
-    only_told = MeasuredSignal(np.array([1.0, 2.0]), weight=0.0)
+    only_reported = MeasuredSignal(np.array([1.0, 2.0]), weight=0.0)
     simulated = {"a": random.normal(3, 1, (5, 4)), "b": random.normal(size=(5, 7))}
     simulated["a"][:, 1] = np.nan  # nothing was measured there
-    losses = Misfit({"a": paired, "b": free, "c": only_told}, distance).losses(simulated)
+    losses = Misfit({"a": paired, "b": free, "c": only_reported}, distance).losses(simulated)
     for row in range(5):
         difference = simulated["a"][row, [0, 2, 3]] - np.array([1.0, 3.0, 5.0])
         first = np.sqrt(np.mean(difference**2)) / 4.0
@@ -104,8 +104,8 @@ def test_a_row_that_failed_is_infinitely_far(paired, distance, bad):
     rows[1, 2] = bad
     losses = Misfit({"a": MeasuredSignal(np.array([1.0, 2.0, 4.0]), paired=paired)}, distance).losses({"a": rows})
     assert np.isinf(losses).tolist() == [False, True, False]
-    told = gaps({"a": MeasuredSignal(np.array([1.0, 2.0, 4.0]), paired=paired)}, {"a": rows})
-    assert all(np.isinf(gap.w1) and np.isinf(gap.nrmse) and np.isinf(gap.g1) for gap in told)
+    reported = gaps({"a": MeasuredSignal(np.array([1.0, 2.0, 4.0]), paired=paired)}, {"a": rows})
+    assert all(np.isinf(gap.w1) and np.isinf(gap.nrmse) and np.isinf(gap.g1) for gap in reported)
 
 
 def test_how_much_farther_is_held_against_the_chance_of_the_measurement():
@@ -141,8 +141,8 @@ def test_residuals_square_to_the_misfit():
     simulated = {"a": np.array([[1.5, 9.0, 2.0]]), "b": np.array([[12.0, 20.0, 20.0, 31.0]])}
     residuals = Misfit(observed).residuals(simulated)
     assert residuals.shape == (1, 6)
-    told = {gap.signal: gap for gap in gaps(observed, simulated)}
-    assert np.sum(residuals**2) == pytest.approx((2 * told["a"].nrmse ** 2 + told["b"].nrmse ** 2) / 3)
+    reported = {gap.signal: gap for gap in gaps(observed, simulated)}
+    assert np.sum(residuals**2) == pytest.approx((2 * reported["a"].nrmse ** 2 + reported["b"].nrmse ** 2) / 3)
 
 
 def test_residuals_refuse_a_signal_without_pairs():
@@ -200,8 +200,8 @@ def test_several_courses_in_a_row_are_blocks_of_g1():
     random = np.random.default_rng(9)
     observed = {"e": MeasuredSignal(random.normal(size=20)), "r": MeasuredSignal(random.normal(size=20))}
     blocks = {name: random.normal(size=(3, 20)) for name in observed}
-    told = gaps(observed, {name: rows.reshape(1, 60) for name, rows in blocks.items()})
-    for gap, apart in zip(told, gaps(observed, blocks), strict=True):
+    reported = gaps(observed, {name: rows.reshape(1, 60) for name, rows in blocks.items()})
+    for gap, apart in zip(reported, gaps(observed, blocks), strict=True):
         assert gap.g1 == pytest.approx(apart.g1)
     assert np.isnan(gaps(observed, {**blocks, "r": random.normal(size=(1, 60))[:, :50]})[-1].g1)
 

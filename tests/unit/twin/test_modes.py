@@ -59,6 +59,7 @@ def times():
     return times[times < 40.0]
 
 
+@pytest.mark.slow
 def test_a_second_mode_is_chosen_and_stated(tmp_path, times):
     random = np.random.default_rng(9)
     slow = random.random(len(times)) < 0.25
@@ -79,6 +80,7 @@ def test_a_second_mode_is_chosen_and_stated(tmp_path, times):
     assert abs(both.mean / (1e9 * 0.015 * 2.25) - 1.0) < 0.15
 
 
+@pytest.mark.slow
 def test_a_wide_law_of_one_mode_stays_one(tmp_path, times):
     said, found, _ = calibrated(tmp_path, times, np.random.default_rng(10).exponential(0.035, len(times)))
     assert not said

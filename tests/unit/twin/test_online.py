@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cosim.twin.calibration import Calibration, Estimate, Judgement
+from cosim.twin.calibration import Calibration, Judgement, ParameterEstimate
 from cosim.twin.fitting.misfit import Misfit, gaps
 from cosim.twin.online.drift import Drift
-from cosim.twin.online.windows import Online, Settings, Span, WindowReport, spans
+from cosim.twin.online.windows import OnlineStudy, Span, WindowReport, WindowSettings, spans
 from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal
 from cosim.twin.space import Parameter, Space
 
@@ -43,17 +43,25 @@ def search(problem: CalibrationProblem) -> Calibration:
     """The best of a fine grid; enough for one parameter."""
     grid = np.linspace(0.5, 3.0, 501)[:, None]
     found = grid[np.argmin(Misfit(problem.fit.observed).losses(problem.fit.simulate(grid, 1)))]
-    told = gaps(problem.fit.observed, problem.fit.simulate(found[None], 1))
+    reported = gaps(problem.fit.observed, problem.fit.simulate(found[None], 1))
     return Calibration(
-        problem.name, (Estimate("mean", float(found[0]), None, None, 1.0),), Judgement("fit", told, told), None,
-        "grid", 501, 0.0, 0.0, 1, "converged",
-    )  # fmt: skip
+        problem.name,
+        (ParameterEstimate("mean", float(found[0]), None, None, 1.0),),
+        Judgement("fit", reported, reported),
+        None,
+        "grid",
+        501,
+        0.0,
+        0.0,
+        1,
+        "converged",
+    )
 
 
-def followed(seed: int, *, step: bool, start: float = 1.3) -> tuple[Online, list[WindowReport]]:
+def followed(seed: int, *, step: bool, start: float = 1.3) -> tuple[OnlineStudy, list[WindowReport]]:
     world = World(seed, step=step)
     space = Space([Parameter("mean", 0.5, 3.0, start=start)])
-    twin = Online("queue", space, world.case, search, settings=Settings(last=4), deterministic=True)
+    twin = OnlineStudy("queue", space, world.case, search, settings=WindowSettings(last=4), deterministic=True)
     return twin, [twin.window(span) for span in spans(1.0, 30.0)]
 
 
@@ -88,7 +96,7 @@ def test_nothing_is_taken_into_use_that_the_next_window_does_not_like() -> None:
         return replace(found, estimates=(replace(found.estimates[0], value=2.5),))
 
     space = Space([Parameter("mean", 0.5, 3.0, start=1.0)])
-    twin = Online("queue", space, world.case, misled, settings=Settings(last=2), deterministic=True)
+    twin = OnlineStudy("queue", space, world.case, misled, settings=WindowSettings(last=2), deterministic=True)
     reports = [twin.window(span) for span in spans(1.0, 8.0)]
     assert [report.act for report in reports] == ["", "calibrated", "rejected", "", "", "", "", ""]
     assert not twin.adopted

@@ -15,7 +15,7 @@ from cosim.scenario.extrapolation import extrapolations
 from cosim.scenario.free import free_values
 from cosim.scenario.load import Loaded, load
 from cosim.scenario.plan.compile import compile_plan
-from cosim.twin.calibration import Calibration, Estimate, Gap, Judgement
+from cosim.twin.calibration import Calibration, Gap, Judgement, ParameterEstimate
 from cosim.twin.scenario.overlay import document, read, write
 
 HELLO = Path(__file__).resolve().parents[3] / "scenarios" / "hello" / "scenario.cosim.yaml"
@@ -40,11 +40,13 @@ def gap(signal: str, w1: float) -> Gap:
 
 def calibration(**changes: object) -> Calibration:
     estimates = (
-        Estimate("kinds.field-edge.power.idle", 3.1, 2.9, 3.25, 2.7, "W", sensitivity=0.6, bounds=(1.0, 6.0)),
-        Estimate("links.0.rate", 80.0, 70.0, 95.0, 100.0, "Mbit/s", "correlated", "with work (0.93)"),
-        Estimate("workloads.weed-detection.work", 512.5, 480.0, 550.0, 600.0, "Mcycles"),
-        Estimate("adapters.continuum.scheduler", "nearest", None, None, "least-loaded"),
-        Estimate("kinds.field-edge.power.max", 6.4, None, None, 6.4, "W", "no effect", "the host is never busy"),
+        ParameterEstimate("kinds.field-edge.power.idle", 3.1, 2.9, 3.25, 2.7, "W", sensitivity=0.6, bounds=(1.0, 6.0)),
+        ParameterEstimate("links.0.rate", 80.0, 70.0, 95.0, 100.0, "Mbit/s", "correlated", "with work (0.93)"),
+        ParameterEstimate("workloads.weed-detection.work", 512.5, 480.0, 550.0, 600.0, "Mcycles"),
+        ParameterEstimate("adapters.continuum.scheduler", "nearest", None, None, "least-loaded"),
+        ParameterEstimate(
+            "kinds.field-edge.power.max", 6.4, None, None, 6.4, "W", "no effect", "the host is never busy"
+        ),
     )
     known: dict[str, object] = {
         "problem": "hello calibrated", "estimates": estimates,
@@ -146,7 +148,7 @@ def test_a_value_inside_its_interval_or_without_effect_is_not(base, change):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         ("workloads.weed-detection.arrivals=poisson 2.5 Hz", False),
         ("workloads.weed-detection.arrivals=poisson 9 Hz", True),
@@ -158,7 +160,7 @@ def test_a_value_inside_its_interval_or_without_effect_is_not(base, change):
         ("nodes.uav-1.at=[0 m, 0 m, 0 m]", False),
     ],
 )
-def test_conditions_beyond_those_of_the_measurement_are_told(base, change, told):
+def test_conditions_beyond_those_of_the_measurement_are_told(base, change, reported):
     conditions: dict[str, tuple[object, object]] = {
         "workloads.weed-detection.arrivals": ("1 Hz", "3 Hz"),
         "workloads.weed-detection.input": ("100 kB", "300 kB"),
@@ -167,26 +169,26 @@ def test_conditions_beyond_those_of_the_measurement_are_told(base, change, told)
         "host.utilisation": (0.1, 0.7),
     }
     loaded = load(calibrated(base, conditions), [change])
-    assert bool(extrapolations(loaded)) is told
-    assert not told or "has seen" in extrapolations(loaded)[0]
+    assert bool(extrapolations(loaded)) is reported
+    assert not reported or "has seen" in extrapolations(loaded)[0]
 
 
 def test_warnings_make_no_other_plan(base):
     plan = compile_plan(load(calibrated(base), ["kinds.field-edge.power.idle=4 W"]))
     plain = base.path.parent / "plain.yaml"
-    plain.write_text(
-        (base.path.parent / "hello.calibration.yaml").read_text(encoding="utf-8").partition("calibrated:")[0],
-        encoding="utf-8",
-    )
+    sealed = (base.path.parent / "hello.calibration.yaml").read_text(encoding="utf-8")
+    plain.write_text(sealed.partition("\n")[2].partition("calibrated:")[0], encoding="utf-8")
     other = base.path.parent / "other.yaml"
     other.write_text(f"include: [{HELLO}, plain.yaml]\n", encoding="utf-8")
     assert compile_plan(load(other, ["kinds.field-edge.power.idle=4 W"])).hash == plan.hash
 
 
 def test_a_calibration_without_a_scenario_keeps_its_values_as_provenance():
-    told = document(calibration(estimates=(Estimate("a", 2.0, 1.5, 2.5, 1.0, "W", bounds=(0.0, 5.0)),)), date=DATE)
-    assert list(told) == ["calibrated"]
-    value = told["calibrated"]["hello-calibrated"]["values"]["a"]
+    reported = document(
+        calibration(estimates=(ParameterEstimate("a", 2.0, 1.5, 2.5, 1.0, "W", bounds=(0.0, 5.0)),)), date=DATE
+    )
+    assert list(reported) == ["calibrated"]
+    value = reported["calibrated"]["hello-calibrated"]["values"]["a"]
     assert (value["value"], value["bounds"], value["members"]) == ("2.0 W", ["0.0 W", "5.0 W"], [])
 
 

@@ -127,9 +127,9 @@ def test_data_that_the_model_cannot_make_widen_the_interval():
 
 def test_simulations_that_fail_are_left_out_or_refused():
     def half(units, first):
-        told = normal_draw(lambda u: np.stack([u[:, 0], -u[:, 0]], axis=1), 0.5, 100)(units, first)
-        told[units[:, 0] > 0.6] = np.nan
-        return told
+        reported = normal_draw(lambda u: np.stack([u[:, 0], -u[:, 0]], axis=1), 0.5, 100)(units, first)
+        reported[units[:, 0] > 0.6] = np.nan
+        return reported
 
     found = synthetic(half, np.array([0.4, -0.4]), np.array([0.4]), np.random.default_rng(1), runs=2_000)
     assert found.interval()[0][0] < 0.4 < found.interval()[1][0]
@@ -186,7 +186,28 @@ def test_a_finite_measurement_has_chance_of_its_own():
     scatter = many[0].of({"a": np.array([10.0 + random.standard_normal(400) for _ in range(1_000)])})
     law = {"a": 10.0 + random.standard_normal((1, 4_000))}
     for simulated in (None, law):
-        told = np.mean([one.sampling(random, simulated, 100)[0, 0] for one in many])
-        assert told == pytest.approx(scatter[:, 0].var(), rel=0.15)
+        reported = np.mean([one.sampling(random, simulated, 100)[0, 0] for one in many])
+        assert reported == pytest.approx(scatter[:, 0].var(), rel=0.15)
     paired = Summaries({"a": MeasuredSignal(random.standard_normal(40), paired=True)})
     assert not paired.sampling(random).any()
+
+
+def test_no_interval_is_narrower_than_the_sample_allows():
+    """A simulator without chance knows the mean of an exponential law exactly; 200 values know it to 1 / sqrt(200)."""
+    random = np.random.default_rng(4)
+    count, levels = 200, (np.arange(200) + 0.5) / 200
+    summaries = Summaries({"x": MeasuredSignal(random.permutation(-np.log(1.0 - levels)))})
+
+    def draw(points, first):
+        made = (0.5 + points[:, :1]) * -np.log(1.0 - levels)
+        return summaries.of({"x": made * (1.0 + 1e-3 * np.random.default_rng(first).standard_normal((len(points), 1)))})
+
+    at, settings_ = np.array([0.5]), {"runs": 2_400, "sample": lambda n: random.random((n, 1))}
+    narrow = synthetic(draw, summaries.observed, at, np.random.default_rng(1), **settings_)
+    found = synthetic(
+        draw, summaries.observed, at, np.random.default_rng(1), sampling=summaries.sampling(random), **settings_
+    )
+    low, high = found.interval()
+    bound = 2.0 * 1.645 * (0.5 + float(found.middle[0])) / np.sqrt(count)  # Cramer and Rao, of an exponential law
+    assert np.diff(narrow.interval(), axis=0)[0, 0] < 0.5 * bound
+    assert 0.85 * bound < high[0] - low[0] < 1.3 * bound

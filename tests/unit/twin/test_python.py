@@ -29,15 +29,15 @@ def test_a_value_is_found_from_python(tmp_path):
         "free": {"nodes.gateway.power.idle": {"bounds": ["1 W", "5 W"]}},
         "observed": {"power": {"file": "power.csv", "signal": "host.power", "nodes": "gateway"}},
     }
-    told = []
+    reported = []
     found = cosim.calibrate(
         cosim.Scenario(scenario(calibrate=calibrate), folder=tmp_path),
-        runs=60, out=tmp_path / "out", progress=told.append,
+        runs=60, out=tmp_path / "out", progress=reported.append,
     )  # fmt: skip
     assert isinstance(found, cosim.Calibration)
     assert found.runs <= 60
     assert 2.8 < float(found.value("nodes.gateway.power.idle")) < 3.2
-    assert told
+    assert reported
     assert (tmp_path / "out" / "meter" / "calibration.json").is_file()
     assert (tmp_path / "out" / "meter" / "meter.calibration.yaml").is_file()
 

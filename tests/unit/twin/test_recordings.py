@@ -12,10 +12,11 @@ import pytest
 
 import cosim
 from cosim.contract.errors import ScenarioError
+from cosim.contract.reading.columns import stamps
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
-from cosim.sources.tables.table import read, stamps, time_column
+from cosim.sources.tables.table import read, time_column
 from cosim.twin.scenario.study import study
 from cosim.twin.telemetry.measured import factor_of
 
@@ -98,9 +99,11 @@ def test_loads_are_replayed_and_one_is_held_back(loads, tmp_path):
             assert np.abs(found[name][1] - signal.values).mean() > 5e-3
 
 
-@pytest.mark.parametrize(("unit", "told"), [("W", "'W' is no unit of a signal in s"), ("fast", "unknown unit 'fast'")])
-def test_a_unit_of_something_else_is_refused(unit, told):
-    with pytest.raises(ScenarioError, match=told):
+@pytest.mark.parametrize(
+    ("unit", "reported"), [("W", "'W' is no unit of a signal in s"), ("fast", "unknown unit 'fast'")]
+)
+def test_a_unit_of_something_else_is_refused(unit, reported):
+    with pytest.raises(ScenarioError, match=reported):
         factor_of(unit, "calibrate.observed.response.unit", "s")
     assert factor_of("ms", "calibrate.observed.response.unit", "s") == 1e-3
     assert factor_of("W", "calibrate.observed.power.unit", "W") == 1.0

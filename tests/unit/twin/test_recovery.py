@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import twin_recovery as recovery
-from cosim.twin.calibration import Calibration, Estimate, Judgement
+from cosim.twin.calibration import Calibration, Judgement, ParameterEstimate
 
 
 @pytest.fixture(scope="module")
@@ -26,20 +26,21 @@ def test_only_work_over_clock_matters_and_the_price_does_not(twin):
     values[1, :2] *= 1.3  # clock and work
     values[2, 6] = 0.9  # price
     values[3, 2] += 0.01  # delay
-    told = twin.simulate(values, 5)
-    assert {name: rows.shape for name, rows in told.items()} == {n: (4, s) for n, s in recovery.SIZES.items()}
-    for rows in told.values():
+    reported = twin.simulate(values, 5)
+    assert {name: rows.shape for name, rows in reported.items()} == {n: (4, s) for n, s in recovery.SIZES.items()}
+    for rows in reported.values():
         assert np.allclose(rows[1], rows[0], rtol=1e-9)
         assert np.array_equal(rows[2], rows[0])
-    assert not np.allclose(told["response"][3], told["response"][0])
-    power = values[0, 3] + (values[0, 4] - values[0, 3]) * told["load"][0]
-    assert np.allclose(told["power"][0], power, rtol=1e-6)
+    assert not np.allclose(reported["response"][3], reported["response"][0])
+    power = values[0, 3] + (values[0, 4] - values[0, 3]) * reported["load"][0]
+    assert np.allclose(reported["power"][0], power, rtol=1e-6)
 
 
 def made(low, verdict):
     """A calibration whose intervals begin at `low` and end above all truths."""
     estimates = tuple(
-        Estimate(p.name, p.high, low, p.high, p.low, verdict=verdict[p.name]) for p in recovery.SPACE.parameters
+        ParameterEstimate(p.name, p.high, low, p.high, p.low, verdict=verdict[p.name])
+        for p in recovery.SPACE.parameters
     )
     nothing = Judgement("", (), ())
     return Calibration("made", estimates, nothing, None, "none", 0, 0.0, 0.0, 1, "converged")
@@ -50,20 +51,20 @@ def test_the_judgement_counts_truths_inside_and_names():
     right = dict.fromkeys(recovery.IDENTIFIABLE, "fitted") | {"clock": "correlated", "work": "correlated"}
     right["price"] = "no effect"
     wrong = right | {"work": "fitted"}
-    told = recovery.judge([made(0.0001, right), made(1e12, right)], values)
-    assert told["coverage"] == 0.5
-    assert told["named in all"]
-    told = recovery.judge([made(0.0001, right), made(0.0001, wrong)], values)
-    assert told["coverage"] == 1.0
-    assert not told["named in all"]
-    assert told["named"]["work"] == 0.5
+    reported = recovery.judge([made(0.0001, right), made(1e12, right)], values)
+    assert reported["coverage"] == 0.5
+    assert reported["named in all"]
+    reported = recovery.judge([made(0.0001, right), made(0.0001, wrong)], values)
+    assert reported["coverage"] == 1.0
+    assert not reported["named in all"]
+    assert reported["named"]["work"] == 0.5
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_truths_are_recovered():
-    told = recovery.run(None, None, quick=True)
-    assert told["coverage"] >= 0.75
-    assert told["named in all"]
-    assert told["after"] < 0.5 * told["before"]
-    assert told["after"] < 1.2 * told["noise floor"]
+    reported = recovery.run(None, None, quick=True)
+    assert reported["coverage"] >= 0.75
+    assert reported["named in all"]
+    assert reported["after"] < 0.5 * reported["before"]
+    assert reported["after"] < 1.2 * reported["noise floor"]

@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import numpy as np
 import pytest
 
+from benchmarks.predictive import predictive
 from cosim.contract.errors import RunError, ScenarioError
 from cosim.scenario.load import load
 from cosim.twin.fitting.calibrate import calibrate
-from cosim.twin.fitting.coverage import predictive
 from cosim.twin.models.station import ServiceStation
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.scenario.requests import requests, scenario_of
@@ -135,6 +135,7 @@ def test_what_did_not_end_spaces_nothing():
     assert found[2] == 1.5
 
 
+@pytest.mark.slow
 def test_a_third_load_lies_in_the_band_that_two_others_give(tmp_path):
     own = scenario_of(tmp_path / "own", recorded(tmp_path, (0.3, 0.55, 0.75)))
     assert own.identified.station.servers == 1

@@ -10,7 +10,7 @@ from cosim.contract.errors import ScenarioError
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
-from cosim.twin.scenario.study import Study, study
+from cosim.twin.scenario.study import ScenarioStudy, study
 
 BENCH = """\
 apiVersion: cosim/v1
@@ -62,8 +62,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def declared(recorded: Path, tmp_path: Path) -> Callable[..., Study]:
-    def read(*changes: tuple[str, str], whole: bool = False, overrides: tuple[str, ...] = ()) -> Study:
+def declared(recorded: Path, tmp_path: Path) -> Callable[..., ScenarioStudy]:
+    def read(*changes: tuple[str, str], whole: bool = False, overrides: tuple[str, ...] = ()) -> ScenarioStudy:
         text = BENCH + FREE
         for old, new in changes:
             assert old in text
@@ -78,9 +78,11 @@ def declared(recorded: Path, tmp_path: Path) -> Callable[..., Study]:
 REPLAY = ("  free:\n", "  replay: {run: RUN}\n  free:\n")
 
 
-def test_with_the_true_values_the_replay_is_the_recorded_run(declared: Callable[..., Study]) -> None:
+def test_with_the_true_values_the_replay_is_the_recorded_run(declared: Callable[..., ScenarioStudy]) -> None:
     problem = declared(REPLAY).problem
     assert problem.deterministic
+    assert problem.distance == "w1"
+    assert declared(REPLAY, ("  free:\n", "  distance: energy\n  free:\n")).problem.distance == "energy"
     values = np.array([problem.space.start, TRUE_VALUES])
     held_back = problem.held_back
     assert held_back is not None
@@ -100,7 +102,8 @@ def test_with_the_true_values_the_replay_is_the_recorded_run(declared: Callable[
     assert np.max(problem.fit.observed["response"].times) < 12.0 <= np.min(held_back.observed["response"].times)
 
 
-def test_batches_and_whole_runs_agree(declared: Callable[..., Study]) -> None:
+@pytest.mark.slow
+def test_batches_and_whole_runs_agree(declared: Callable[..., ScenarioStudy]) -> None:
     replay = ("  free:\n", "  replay: {run: RUN, placement: false}\n  free:\n")
     batched, whole = declared(replay), declared(replay, whole=True)
     assert batched.how == "in batches"
@@ -113,7 +116,7 @@ def test_batches_and_whole_runs_agree(declared: Callable[..., Study]) -> None:
         np.testing.assert_allclose(one[name], other[name], rtol=1e-9, atol=1e-12)
 
 
-def test_runs_that_cannot_be_say_why(declared: Callable[..., Study]) -> None:
+def test_runs_that_cannot_be_say_why(declared: Callable[..., ScenarioStudy]) -> None:
     line = "    kinds.gateway.power.max: {bounds: [1 W, 12 W]}"
     found = declared(("    kinds.gateway.power.max: {bounds: [6.1 W, 12 W]}", line), whole=True)
     values = np.array([[1.5, 5.0, 2.0, 2.0, 600.0]])  # idle above max
@@ -121,9 +124,9 @@ def test_runs_that_cannot_be_say_why(declared: Callable[..., Study]) -> None:
     assert "max power is below idle power" in found.failures[0]
 
 
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_pairs_that_chance_would_make_are_compared_as_distributions(
-    declared: Callable[..., Study], whole: bool
+    declared: Callable[..., ScenarioStudy], whole: bool
 ) -> None:
     """What a task takes is drawn by chance here, so the same task takes another time under another seed."""
     replay = ("  free:\n", "  replay: {run: RUN, placement: false, sizes: [output]}\n  free:\n")
@@ -142,7 +145,7 @@ def test_pairs_that_chance_would_make_are_compared_as_distributions(
 
 
 @pytest.mark.slow
-def test_what_was_run_is_not_run_again(declared: Callable[..., Study], tmp_path: Path) -> None:
+def test_what_was_run_is_not_run_again(declared: Callable[..., ScenarioStudy], tmp_path: Path) -> None:
     first = declared(whole=True)
     known = sorted((tmp_path / "work" / "known").iterdir())
     assert len(known) == 1
@@ -154,7 +157,7 @@ def test_what_was_run_is_not_run_again(declared: Callable[..., Study], tmp_path:
     )
 
 
-def test_distributions_and_common_random_numbers(declared: Callable[..., Study]) -> None:
+def test_distributions_and_common_random_numbers(declared: Callable[..., ScenarioStudy]) -> None:
     problem = declared().problem
     assert not problem.deterministic
     assert not problem.fit.observed["response"].paired
@@ -168,10 +171,10 @@ def test_distributions_and_common_random_numbers(declared: Callable[..., Study])
     np.testing.assert_allclose(np.median(one["response"][0]), measured, rtol=0.02)
 
 
-def test_the_answer_is_told_as_the_scenario_has_it(declared: Callable[..., Study]) -> None:
+def test_the_answer_is_told_as_the_scenario_has_it(declared: Callable[..., ScenarioStudy]) -> None:
     found = declared()
-    told = found.problem.space.told(np.array(TRUE_VALUES))
-    assert found.settings(told) == {
+    reported = found.problem.space.as_written(np.array(TRUE_VALUES))
+    assert found.settings(reported) == {
         "kinds.gateway.cpu": "4 x 2 GHz",
         "kinds.gateway.power.idle": "3.5 W",
         "kinds.gateway.power.max": "6.4 W",
@@ -195,12 +198,12 @@ def test_the_answer_is_told_as_the_scenario_has_it(declared: Callable[..., Study
         pytest.param("run.step: {choices: [500 ms, 1 s]}", "run by run", marks=pytest.mark.slow),
     ],
 )
-def test_which_fields_a_batch_can_set(declared: Callable[..., Study], line: str, how: str) -> None:
+def test_which_fields_a_batch_can_set(declared: Callable[..., ScenarioStudy], line: str, how: str) -> None:
     found = declared(("    kinds.gateway.power.idle: {bounds: [1 W, 6 W]}", f"    {line}"))
     assert found.how.startswith(how)
 
 
-def test_a_series_from_a_file(declared: Callable[..., Study], tmp_path: Path) -> None:
+def test_a_series_from_a_file(declared: Callable[..., ScenarioStudy], tmp_path: Path) -> None:
     rows = "".join(f"{t + 0.5},gate-{1 + t % 2},{3000 + t}\n" for t in range(18))
     (tmp_path / "meter.csv").write_text("t,which,reading\n" + rows, encoding="utf-8")
     line = "    power: {run: RUN, signal: host.power, nodes: gate-*}"
@@ -226,7 +229,9 @@ def test_a_series_from_a_file(declared: Callable[..., Study], tmp_path: Path) ->
         ("power.max: {bounds: [6.1 W, 12 W]}", "power.max: {bounds: [6.1 W, 12 W], start: 7 W}", ""),
     ],
 )
-def test_what_cannot_be_compared_is_told(declared: Callable[..., Study], old: str, new: str, message: str) -> None:
+def test_what_cannot_be_compared_is_told(
+    declared: Callable[..., ScenarioStudy], old: str, new: str, message: str
+) -> None:
     if not message:
         assert declared((old, new)).problem.space.start[2] == 7.0
         return

@@ -79,7 +79,7 @@ def no_rows_between(rows: Rows) -> Rows:
     [
         (lambda rows: [row[:2] for row in rows], "there is no column 'power'"),
         (lambda rows: rows[:1], "nothing was measured"),
-        (lambda rows: rows[:2], "cannot tell 2 parameters"),
+        (lambda rows: rows[:2], "cannot determine 2 parameters"),
         (lambda rows: rows[:9], "only 8 values"),
         (power("gate-1", "-4"), "power of gate-1: "),
         (power("gate-1", ""), "power of gate-1: all values are missing"),
@@ -95,10 +95,10 @@ def no_rows_between(rows: Rows) -> Rows:
 def test_a_fault_in_a_table_is_told_or_refused(telemetry, tmp_path, change, words):
     file = scenario(tmp_path, change(telemetry))
     try:
-        told = vetted(study(file, folder=tmp_path / "work", workers=1).problem).warnings
+        reported = vetted(study(file, folder=tmp_path / "work", workers=1).problem).warnings
     except ScenarioError as refused:
-        told = (str(refused),)
-    assert any(words in line for line in told), "\n".join(told)
+        reported = (str(refused),)
+    assert any(words in line for line in reported), "\n".join(reported)
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ def test_samples_without_belief_fill_every_stratum():
 
 
 def test_values_are_told_as_authors_write_them():
-    assert SPACE.told([0.5, 10.0, 3.0, 1.0, 1.0]) == {
+    assert SPACE.as_written([0.5, 10.0, 3.0, 1.0, 1.0]) == {
         "delay": 0.5, "rate": 10.0, "cores": 3, "smt": True, "law": "cubic",
     }  # fmt: skip
 

@@ -27,3 +27,12 @@ class Jam(EventKey):
     UNDO: ClassVar[str] = "unjam"
     do: Literal["jam"]
     level: Level = Field(description="power of the noise at the gateway")
+
+
+class Storm(EventKey):
+    """Rain on every link."""
+
+    TARGET: ClassVar[Literal["node", "link", ""]] = ""
+    UNDO: ClassVar[str] = "calm"
+    do: Literal["storm"]
+    loss: Annotated[float, Field(ge=0.0)] = Field(description="dB on every path")

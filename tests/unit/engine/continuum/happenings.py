@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
-from cosim.engine.continuum import Engine, Kind, Stream
+from cosim.engine.continuum import Engine, Kind, WorkloadStream
 from tests.unit.engine.continuum.worlds import CLOCK, exponential, system
 
 DEVICES = 4
@@ -13,8 +15,8 @@ KINDS = [
     Kind(cores=1, clock=CLOCK, slots=3, power=(5.0, 9.0, 10.0), price_cpu=0.5, price_transfer=1e-6, price_energy=0.1),
     Kind(cores=2, clock=CLOCK, power=(7.0,), price_cpu=0.2),
     Kind(cores=4, clock=2 * CLOCK, power=(50.0, 90.0), price_transfer=1e-5),
-    Kind(radio_sent=1e-6, radio_received=2e-6),
-    Kind(cores=1, clock=CLOCK / 4, power=(1.0, 2.0), radio_sent=1e-6),
+    Kind(radio_energy_sent=1e-6, radio_energy_received=2e-6),
+    Kind(cores=1, clock=CLOCK / 4, power=(1.0, 2.0), radio_energy_sent=1e-6),
 ]
 LINKS = [(0, 1, 4e6, 0.002, 0.0, 1e-9), (0, 2, 8e6, 0.01, 0.1, 1e-8), (1, 2, 8e6, 0.01, 0.0, 0.0), (6, 1, 2e6, 0.0)]
 
@@ -52,10 +54,12 @@ def world(fcfs=False, loads=None):
     """Two edge hosts, a cloud host and the devices, each of which makes every one of the `loads`."""
     kinds = [*KINDS[:3], *[KINDS[3 + k % 2] for k in range(DEVICES)]]
     if fcfs:
-        kinds = [Kind(**{name: getattr(kind, name) for name in Kind.__slots__} | {"fcfs": True}) for kind in kinds]
+        kinds = [replace(kind, fcfs=True) for kind in kinds]
     loads = loads or [
-        Stream(rate=3.0, work=exponential(CLOCK / 3), input=exponential(1e5), output=exponential(5e4), deadline=1.0),
-        Stream(rate=2.0, work=exponential(CLOCK / 5), periodic=True, active=1.0, idle=0.5),
+        WorkloadStream(
+            rate=3.0, work=exponential(CLOCK / 3), input=exponential(1e5), output=exponential(5e4), deadline=1.0
+        ),
+        WorkloadStream(rate=2.0, work=exponential(CLOCK / 5), periodic=True, active=1.0, idle=0.5),
     ]
     sources = [(3 + k, w) for k in range(DEVICES) for w in range(len(loads))] + [(0, 0)]
     return system(["edge", "edge", "cloud"] + ["device"] * DEVICES, kinds, loads, sources, LINKS)

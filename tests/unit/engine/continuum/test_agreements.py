@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.engine.continuum import Engine, Kind, Stage, Stream, batch
-from cosim.engine.continuum.agreement import Agreement
+from cosim.engine.continuum import Engine, JobStage, Kind, WorkloadStream, batch
+from cosim.engine.continuum.agreement import WorkloadAgreement
 from cosim.engine.continuum.billing import Rates
-from cosim.engine.continuum.price import Series, Tariff, constant, windows
+from cosim.engine.continuum.price import PlaceTariff, StepSeries, constant, windows
 from cosim.engine.continuum.price import steps as price_steps
 from tests.unit.engine.continuum.happenings import apply, served, steps, world
 from tests.unit.engine.continuum.worlds import CLOCK, attach, every, exponential, field, fixed
@@ -23,7 +23,7 @@ def priced(rates, kinds, load=None):
 
 
 def test_energy_is_paid_at_the_price_of_its_time():
-    day = Series(np.array([0.0, 100.0, 250.0]), np.array([1.0, 3.0, 2.0]))
+    day = StepSeries(np.array([0.0, 100.0, 250.0]), np.array([1.0, 3.0, 2.0]))
     carbon = windows([(50.0, 150.0)], 0.1, 0.5)
     kinds = (
         Kind(cores=1, clock=CLOCK, power=(10.0, 10.0), tariff=0),
@@ -68,7 +68,7 @@ def test_green_energy_is_billed_as_a_place_bills_it(price, carbon, share, green,
         engine.ledger()
     engine.advance(200.0)
     books = engine.ledger()
-    place = Tariff(prices, carbons, windows([span], share * 20.0), constant(0.5), constant(0.25))
+    place = PlaceTariff(prices, carbons, windows([span], share * 20.0), constant(0.5), constant(0.25))
     expected = place.bill(20.0, 0.0, 200.0)
     assert books.green[0] == pytest.approx(expected.green, rel=1e-9, abs=1e-9)
     assert books.brown[0] == pytest.approx(expected.brown, rel=1e-9, abs=1e-9)
@@ -81,10 +81,10 @@ def test_green_energy_is_billed_as_a_place_bills_it(price, carbon, share, green,
 
 
 def test_a_flat_tariff_is_the_constant_price():
-    load = Stream(rate=2.0, work=exponential(CLOCK / 5))
+    load = WorkloadStream(rate=2.0, work=exponential(CLOCK / 5))
     host = Kind(cores=1, clock=CLOCK, power=(10.0, 30.0), price_energy=0.25)
     plain = priced([], (host, host), load)
-    steps_ = Series(np.array([0.0, 3.0, 7.0]), np.full(3, 0.25))
+    steps_ = StepSeries(np.array([0.0, 3.0, 7.0]), np.full(3, 0.25))
     tariff = priced([Rates(steps_)], (replace(host, tariff=0, price_energy=9.0), replace(host, tariff=0)), load)
     books = []
     for system in (plain, tariff):
@@ -97,7 +97,7 @@ def test_a_flat_tariff_is_the_constant_price():
 
 def agreed(agreement, **options):
     """A device whose tasks need 0.5 s alone at a host of one core: some wait."""
-    load = Stream(rate=1.2, work=exponential(0.5 * CLOCK), sla=agreement, **options)
+    load = WorkloadStream(rate=1.2, work=exponential(0.5 * CLOCK), sla=agreement, **options)
     engine = field(load, host=Kind(cores=1, clock=CLOCK, slots=6))
     attach(engine, 3, 0)
     return engine
@@ -105,7 +105,7 @@ def agreed(agreement, **options):
 
 @pytest.mark.parametrize("drained", [False, True])
 def test_violations_and_penalties_are_counted(drained):
-    agreement = Agreement(response=0.8, target=0.9, period=10.0, penalty=2.0, rule="period")
+    agreement = WorkloadAgreement(response=0.8, target=0.9, period=10.0, penalty=2.0, rule="period")
     engine = agreed(agreement)
     parts = []
     for time in np.arange(3.7, 400.0, 3.7):
@@ -139,7 +139,7 @@ def test_violations_and_penalties_are_counted(drained):
     ],
 )
 def test_rules_of_penalties(rule, expected):
-    engine = agreed(Agreement(response=0.8, penalty=3.0, rule=rule))
+    engine = agreed(WorkloadAgreement(response=0.8, penalty=3.0, rule=rule))
     engine.advance(300.0)
     service = engine.ledger().services[0]
     assert service.penalty == pytest.approx(expected(service.standing))
@@ -147,7 +147,7 @@ def test_rules_of_penalties(rule, expected):
 
 
 def test_penalties_are_part_of_the_cost():
-    load = Stream(rate=1.2, work=exponential(0.5 * CLOCK), sla=Agreement(response=0.8, penalty=3.0))
+    load = WorkloadStream(rate=1.2, work=exponential(0.5 * CLOCK), sla=WorkloadAgreement(response=0.8, penalty=3.0))
     host = Kind(cores=1, clock=CLOCK, slots=6, power=(10.0, 30.0), price_cpu=0.1, price_energy=0.01)
     engine = field(load, host=host)
     attach(engine, 3, 0)
@@ -169,8 +169,8 @@ def test_penalties_are_part_of_the_cost():
 
 
 def test_jobs_are_judged_as_a_whole():
-    graph = (Stage(fixed(0.3 * CLOCK)), Stage(fixed(0.3 * CLOCK), after=(0,)))
-    engine = agreed(Agreement(response=0.5), graph=graph)
+    graph = (JobStage(fixed(0.3 * CLOCK)), JobStage(fixed(0.3 * CLOCK), after=(0,)))
+    engine = agreed(WorkloadAgreement(response=0.5), graph=graph)
     engine.advance(100.0)
     standing = engine.ledger().services[0].standing
     assert standing.tasks == standing.violations == engine.ledger().tally[0, 2:].sum()
@@ -180,8 +180,10 @@ def test_jobs_are_judged_as_a_whole():
 @given(seed=st.integers(0, 2**32), todo=steps, cut=st.floats(0.1, 0.9))
 def test_services_do_not_depend_on_when_one_looks(seed, todo, cut):
     loads = [
-        Stream(rate=3.0, work=exponential(CLOCK / 3), input=exponential(1e5), sla=Agreement(0.3, 0.9, 2.0, 1.0)),
-        Stream(rate=2.0, work=exponential(CLOCK / 5), sla=Agreement(0.1)),
+        WorkloadStream(
+            rate=3.0, work=exponential(CLOCK / 3), input=exponential(1e5), sla=WorkloadAgreement(0.3, 0.9, 2.0, 1.0)
+        ),
+        WorkloadStream(rate=2.0, work=exponential(CLOCK / 5), sla=WorkloadAgreement(0.1)),
     ]
     one, two = (served(world(False, loads), seed, 1, patience=0.7) for _ in range(2))
     generations, again = {}, {}

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from cosim.engine.continuum import Stage, Stream
+from cosim.engine.continuum import JobStage, WorkloadStream
 from cosim.engine.continuum.layout import FIXED
-from cosim.engine.continuum.system import Trace
+from cosim.engine.continuum.system import WorkloadTrace
 from tests.unit.engine.continuum.worlds import CLOCK, attach, exponential, field, fixed
 
 NAN = math.nan
@@ -24,7 +24,7 @@ def created(engine, until):
 
 
 def test_a_bag_of_tasks_comes_every_interval():
-    load = Stream(rate=1 / 300, work=exponential(CLOCK / 100), bag=(5.0, 1.5), start=10.0)
+    load = WorkloadStream(rate=1 / 300, work=exponential(CLOCK / 100), bag=(5.0, 1.5), start=10.0)
     engine = field(load, devices=3, seed=2, patience=1e6)
     for slot in range(3, 6):
         attach(engine, slot, 0)
@@ -41,14 +41,14 @@ def test_a_bag_of_tasks_comes_every_interval():
 
 
 def test_a_bag_without_spread_has_one_size():
-    engine = field(Stream(rate=0.1, work=fixed(1.0), bag=(3.0, 0.0), stop=25.0), patience=1.0)
+    engine = field(WorkloadStream(rate=0.1, work=fixed(1.0), bag=(3.0, 0.0), stop=25.0), patience=1.0)
     ended = created(engine, 60.0)
     assert ended["created"].tolist() == [0.0] * 3 + [10.0] * 3 + [20.0] * 3
 
 
 def trace(rows):
     columns = [np.array(column, np.float64) for column in zip(*rows, strict=True)]
-    return Trace(columns[0].astype(np.int64), *columns[1:])
+    return WorkloadTrace(columns[0].astype(np.int64), *columns[1:])
 
 
 ROWS = [
@@ -60,7 +60,7 @@ ROWS = [
 
 
 def traced(rows=ROWS, **options):
-    return Stream(
+    return WorkloadStream(
         rate=0.0, work=(int(FIXED), 0.1 * CLOCK, 0.0), input=fixed(7e4), output=fixed(2e3), trace=trace(rows), **options
     )
 
@@ -94,7 +94,7 @@ def test_a_node_that_comes_back_does_not_repeat_its_trace():
 
 
 def test_jobs_follow_a_trace_too():
-    load = Stream(rate=0.0, work=fixed(0.0), trace=trace(ROWS), graph=(Stage(fixed(CLOCK)),))
+    load = WorkloadStream(rate=0.0, work=fixed(0.0), trace=trace(ROWS), graph=(JobStage(fixed(CLOCK)),))
     engine = field(load, devices=2)
     attach(engine, 3, 0)
     attach(engine, 4, 1)

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.engine.continuum import Battery, Engine, Kind
+from cosim.engine.continuum import Engine, Kind, NodeBattery
 from cosim.engine.continuum.layout import BATTERY_EMPTY, COMPLETED, EDGE, NO_COVERAGE
 from tests.unit.engine.continuum.worlds import CLOCK, attach, every, exponential, field, system
 
 
 def device(level, **options):
     """A device that draws 2 W idle and 5 W with its core busy."""
-    return Kind(**{"cores": 1, "clock": CLOCK, "power": (2.0, 5.0), "battery": Battery(level)} | options)
+    return Kind(**{"cores": 1, "clock": CLOCK, "power": (2.0, 5.0), "battery": NodeBattery(level)} | options)
 
 
 def test_an_idle_device_dies_when_its_joules_are_gone():
@@ -57,7 +57,7 @@ def test_death_comes_earlier_by_what_tasks_take():
 
 def test_sending_drains_by_the_bit():
     # 8 Mbit/s at 1 uJ/bit: 8 W on top of 2 W
-    kind = device(36.0, cores=0, power=(2.0, 2.0), radio_sent=1e-6)
+    kind = device(36.0, cores=0, power=(2.0, 2.0), radio_energy_sent=1e-6)
     engine = field(every(10.0, CLOCK, size=1e9), device=kind)
     attach(engine, 3, 0, rate=8e6)
     start = engine.state.due[0]
@@ -82,7 +82,7 @@ def test_tasks_elsewhere_end_with_their_device():
 
 
 def test_an_edge_node_on_a_battery_takes_its_cell_and_its_ways_along():
-    flying = Kind(cores=2, clock=CLOCK, power=(10.0,), battery=Battery(100.0))
+    flying = Kind(cores=2, clock=CLOCK, power=(10.0,), battery=NodeBattery(100.0))
     kinds = [flying, Kind(cores=2, clock=CLOCK), Kind()]
     load = every(1.0, CLOCK / 100)
     world = system(["edge", "edge", "device"], kinds, [load], [(2, 0)], [(0, 1, 1e9, 0.0)])
@@ -99,7 +99,7 @@ def test_an_edge_node_on_a_battery_takes_its_cell_and_its_ways_along():
 
 
 def test_levels_are_drawn_between_their_bounds_and_again_for_the_next_device():
-    kind = device(100.0, battery=Battery(100.0, 0.5, 0.75))
+    kind = device(100.0, battery=NodeBattery(100.0, 0.5, 0.75))
     engine = field(every(1000.0, CLOCK, start=500.0), devices=200, device=kind)
     level = engine.resources().charged
     assert 50.0 <= level.min() < 52.0
@@ -120,7 +120,7 @@ def test_every_byte_costs_what_its_technology_costs():
     # node 0 has a cell of technology 1, node 1 one of technology 2
     cells = [Kind(cores=2, clock=CLOCK, technology=1, cell_received=3e-6, cell_sent=4e-6),
              Kind(cores=2, clock=CLOCK, technology=2, cell_received=5e-6)]  # fmt: skip
-    ue = Kind(radio_sent=9e-6, radio_received=9e-6, radio_by_technology=((1e-6, 2e-6), (7e-6, 8e-6)))
+    ue = Kind(radio_energy_sent=9e-6, radio_energy_received=9e-6, radio_by_technology=((1e-6, 2e-6), (7e-6, 8e-6)))
     world = system(
         ["edge", "edge", "device"], [*cells, ue], [every(1.0, 1.0, size=1e5, back=2e5)], [(2, 0)], [(0, 1, 1e9, 0.0)]
     )
@@ -152,7 +152,7 @@ change = st.one_of(
 @given(st.integers(0, 2**32), st.integers(0, 6), st.lists(st.tuples(st.floats(0.0, 3.0), change), max_size=20))
 def test_what_a_battery_lost_is_what_its_node_used(seed, scheduler, steps):
     cell = Kind(cores=1, clock=CLOCK, technology=1, cell_sent=1e-7, cell_received=2e-7)
-    ue = device(60.0, radio_by_technology=((2e-6, 1e-6),), battery=Battery(60.0, 0.2, 1.0))
+    ue = device(60.0, radio_by_technology=((2e-6, 1e-6),), battery=NodeBattery(60.0, 0.2, 1.0))
     load = every(0.5, CLOCK / 4, size=1e5, back=5e4)
     load = type(load)(rate=3.0, work=exponential(CLOCK / 5), input=exponential(1e5), output=exponential(1e5))
     tiers = ["edge", "edge", "device", "device", "device"]

@@ -55,6 +55,31 @@ def test_each_candidate_is_what_a_restored_engine_does(horizon):
         assert len(set(found["response"].tolist())) > 3  # decisions matter
 
 
+@pytest.mark.parametrize("horizon", [0.7, 30.0])
+def test_a_branch_without_arrivals_is_what_an_engine_does_whose_tasks_are_made_elsewhere(horizon):
+    engine, view = waiting()
+    serial = view.pending["serial"]
+    before = engine.snapshot()
+    hosts = np.array([np.full(len(serial), h) for h in (0, 1, 2, -2)] + [np.arange(len(serial)) % 3 - 1])
+    found = Brancher(engine, arrivals=False).tried(serial, hosts, horizon)
+    assert engine.snapshot().same(before)
+    for k, row in enumerate(hosts):
+        other = Engine(engine.system, 0, INTERVAL)
+        other.restore(before)
+        other.set_taken(np.arange(len(other.state.workloads)), 1.0)
+        made = other.created
+        energy = other.meters(np.arange(len(other.state.nodes))).energy
+        ended = other.step(horizon, Decisions(serial[row != -1], row[row != -1])).ended
+        good = (ended["status"] == COMPLETED) & (ended["stage"] < 0) & (ended["ended"] > before.now)
+        assert found["created"][k] == other.created - made == 0
+        assert found["completed"][k] == good.sum()
+        assert found["spare"][k] == pytest.approx((other.now - ended["ended"][good]).sum())
+        later = other.meters(np.arange(len(other.state.nodes))).energy
+        assert found["energy"][k] == pytest.approx((later - energy).sum())
+    with pytest.raises(ValueError, match=r"hosts 9 to 9; there are 0\.\.2"):
+        Brancher(engine, arrivals=False).tried(serial, np.full((1, len(serial)), 9), horizon)
+
+
 def test_a_branch_is_repeated_bit_for_bit_and_does_not_depend_on_its_neighbours():
     engine, view = waiting()
     serial = view.pending["serial"]

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from cosim.engine.continuum import Engine, Kind, Stream, batch
+from cosim.engine.continuum import Engine, Kind, WorkloadStream, batch
 from cosim.engine.continuum.layout import EXPONENTIAL
 from tests.unit.engine.continuum.worlds import CLOCK, system
 
 
 def host(rate, contention, *, cores=2, fcfs=True):
     kind = Kind(cores=cores, clock=CLOCK, fcfs=fcfs, contention=contention)
-    return system(["edge"], [kind], [Stream(rate=rate, work=(int(EXPONENTIAL), 0.1 * CLOCK, 0.0))], [(0, 0)])
+    return system(["edge"], [kind], [WorkloadStream(rate=rate, work=(int(EXPONENTIAL), 0.1 * CLOCK, 0.0))], [(0, 0)])
 
 
 def present(load, contention, cores):

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from cosim.engine.continuum import Engine, Kind, Quota, Stream
+from cosim.engine.continuum import Engine, Kind, Quota, WorkloadStream
 from cosim.engine.continuum.layout import EDF, PRIORITY
-from cosim.engine.continuum.system import Trace
+from cosim.engine.continuum.system import WorkloadTrace
 from tests.unit.engine.continuum.worlds import CLOCK, fixed, system
 
 simpy = pytest.importorskip("simpy")
@@ -28,8 +28,8 @@ def run(made, kind, deadlines=(math.inf,) * CLASSES):
     for k in range(CLASSES):
         mine = made[made[:, 2] == k]
         nothing = np.zeros(len(mine))
-        trace = Trace(np.full(len(mine), 1), mine[:, 0], nothing, nothing, mine[:, 1] * CLOCK)
-        streams.append(Stream(1.0, fixed(CLOCK), trace=trace, priority=k, deadline=deadlines[k]))
+        trace = WorkloadTrace(np.full(len(mine), 1), mine[:, 0], nothing, nothing, mine[:, 1] * CLOCK)
+        streams.append(WorkloadStream(1.0, fixed(CLOCK), trace=trace, priority=k, deadline=deadlines[k]))
         sources.append((1, k))
     engine = Engine(system(["edge", "device"], [Kind(cores=1, clock=CLOCK), kind], streams, sources, []), 1, 3)
     engine.advance(1e6)
@@ -127,10 +127,12 @@ def test_a_run_alone_takes_what_the_formula_says(work, period, quota):
 def test_a_throttled_node_draws_its_idle_power_and_its_cores_are_not_busy():
     made = np.array([[0.0, 0.1, 0.0]])
     mine = made[made[:, 2] == 0]
-    trace = Trace(np.array([1]), mine[:, 0], np.zeros(1), np.zeros(1), mine[:, 1] * CLOCK)
+    trace = WorkloadTrace(np.array([1]), mine[:, 0], np.zeros(1), np.zeros(1), mine[:, 1] * CLOCK)
     kind = Kind(cores=1, clock=CLOCK, power=(10.0, 30.0), quota=Quota(0.1, 0.05))
     both = [Kind(cores=1, clock=CLOCK), kind]
-    engine = Engine(system(["edge", "device"], both, [Stream(1.0, fixed(1.0), trace=trace)], [(1, 0)], []), 1, 3)
+    engine = Engine(
+        system(["edge", "device"], both, [WorkloadStream(1.0, fixed(1.0), trace=trace)], [(1, 0)], []), 1, 3
+    )
     engine.advance(1.0)
     meters = engine.meters(np.array([1]))
     assert meters.busy[0] == pytest.approx(0.1)

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from cosim.engine.continuum import Stream, compiled, kernel, routes
+from cosim.engine.continuum import WorkloadStream, compiled, kernel, routes
 from cosim.engine.continuum.layout import COMPLETED, LOG_NORMAL
 from tests.unit.engine.continuum.worlds import CLOCK, attach, exponential, field
 
 
 def test_gaps_and_sizes_follow_their_laws():
-    load = Stream(rate=50.0, work=exponential(2.0), input=(2, 10.0, 30.0))
+    load = WorkloadStream(rate=50.0, work=exponential(2.0), input=(2, 10.0, 30.0))
     engine = field(load, devices=10)
     for k in range(10):
         attach(engine, 3 + k, 0, rate=1e9)
@@ -30,7 +30,7 @@ def test_gaps_and_sizes_follow_their_laws():
 
 
 def test_log_normal_sizes_have_their_mean_deviation_and_median():
-    load = Stream(rate=50.0, work=(int(LOG_NORMAL), 2.0, 0.75))
+    load = WorkloadStream(rate=50.0, work=(int(LOG_NORMAL), 2.0, 0.75))
     engine = field(load, devices=10)
     for k in range(10):
         attach(engine, 3 + k, 0, rate=1e9)
@@ -43,12 +43,12 @@ def test_log_normal_sizes_have_their_mean_deviation_and_median():
 
 
 def test_the_kernel_is_compiled_after_its_first_use():
-    field(Stream(rate=1.0, work=exponential(CLOCK))).advance(1.0)
+    field(WorkloadStream(rate=1.0, work=exponential(CLOCK))).advance(1.0)
     assert compiled()
 
 
 def test_the_kernel_is_compiled_once_whatever_arrays_it_is_told():
-    engine = field(Stream(rate=1.0, work=exponential(CLOCK)), devices=2)
+    engine = field(WorkloadStream(rate=1.0, work=exponential(CLOCK)), devices=2)
     for slots in (np.array([3]), np.array([4], np.int32), [0]):
         given = np.asarray(slots)
         given.flags.writeable = False

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from cosim.engine.continuum import Engine, Kind, Stream
+from cosim.engine.continuum import Engine, Kind, WorkloadStream
 from cosim.engine.continuum.layout import CAPACITY, COMPLETED, DEADLINE, LEFT, LINK_FAILED, NO_COVERAGE, NODE_FAILED
 from cosim.schedulers import BUILTIN
 from tests.unit.engine.continuum.worlds import CLOCK, attach, every, exponential, field, fixed, system
@@ -145,7 +145,7 @@ def test_tasks_of_a_device_that_leaves():
 
 
 def test_the_next_device_at_a_slot_draws_other_tasks():
-    engine = field(Stream(rate=1.0, work=exponential(1.0)))
+    engine = field(WorkloadStream(rate=1.0, work=exponential(1.0)))
     attach(engine, 3, 0)
     engine.advance(20.0)
     engine.vanish([3])
@@ -264,7 +264,7 @@ def test_power_follows_the_cores_in_use():
 
 
 def test_looking_changes_nothing_and_steps_do_not_matter():
-    load = Stream(
+    load = WorkloadStream(
         rate=3.0, work=exponential(0.6 * CLOCK), input=exponential(2e5), output=exponential(1e5), deadline=1.0
     )
     engines = [field(load, devices=5, scheduler=LEAST_LOADED, seed=9, drop_late=True) for _ in range(2)]
@@ -292,7 +292,7 @@ def test_looking_changes_nothing_and_steps_do_not_matter():
 
 def test_the_seed_decides():
     def works(seed):
-        engine = field(Stream(rate=5.0, work=exponential(CLOCK / 10)), seed=seed)
+        engine = field(WorkloadStream(rate=5.0, work=exponential(CLOCK / 10)), seed=seed)
         attach(engine, 3, 0)
         engine.advance(50.0)
         return engine.drain()["work"].tolist()
@@ -303,7 +303,7 @@ def test_the_seed_decides():
 
 def test_a_source_draws_the_same_whatever_others_do():
     def works(devices):
-        engine = field(Stream(rate=5.0, work=exponential(CLOCK / 100)), devices=devices)
+        engine = field(WorkloadStream(rate=5.0, work=exponential(CLOCK / 100)), devices=devices)
         for k in range(devices):
             attach(engine, 3 + k, 0)
         engine.advance(50.0)
@@ -315,7 +315,7 @@ def test_a_source_draws_the_same_whatever_others_do():
 
 
 def test_on_off_sources_keep_their_mean_rate():
-    engine = field(Stream(rate=10.0, work=fixed(1.0), active=2.0, idle=6.0), devices=20)
+    engine = field(WorkloadStream(rate=10.0, work=fixed(1.0), active=2.0, idle=6.0), devices=20)
     engine.advance(2000.0)
     assert engine.created / 20 / 2000 == pytest.approx(10.0 * 0.25, rel=0.05)
 
@@ -331,7 +331,7 @@ def test_share_start_and_stop():
 
 @pytest.mark.parametrize("name", BUILTIN)
 def test_every_scheduler_completes_tasks(name):
-    load = Stream(rate=2.0, work=exponential(CLOCK / 10), input=fixed(1e4))
+    load = WorkloadStream(rate=2.0, work=exponential(CLOCK / 10), input=fixed(1e4))
     engine = field(load, devices=4, scheduler=list(BUILTIN).index(name), device=Kind(cores=1, clock=CLOCK))
     for k in range(4):
         attach(engine, 3 + k, k % 2)
@@ -363,7 +363,7 @@ def nearest_of_ours(request, reach, hosts):
 
 
 def test_a_scheduler_in_python_decides_like_the_compiled_one():
-    load = Stream(rate=3.0, work=exponential(CLOCK / 5), input=exponential(1e5))
+    load = WorkloadStream(rate=3.0, work=exponential(CLOCK / 5), input=exponential(1e5))
     results = []
     for chosen in (NEAREST, nearest_of_ours):
         engine = field(load, devices=6, scheduler=chosen)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.engine.continuum import INTERVAL, Decisions, Kind, Stage, Stream
+from cosim.engine.continuum import INTERVAL, Decisions, JobStage, Kind, WorkloadStream
 from cosim.engine.continuum.layout import COMPLETED, DEADLINE, FREE, JOIN, LEFT, NO_COVERAGE, NODE_FAILED, RUN, UP
 from tests.unit.engine.continuum.happenings import apply, served, steps, world
 from tests.unit.engine.continuum.worlds import CLOCK, attach, exponential, field, fixed
@@ -17,7 +17,7 @@ OWN = Kind(cores=1, clock=CLOCK)
 
 def chain(*stages, size=1e6, **options):
     """A periodic job, one per 100 s."""
-    return Stream(rate=0.01, periodic=True, work=fixed(0.0), input=fixed(size), graph=stages, **options)
+    return WorkloadStream(rate=0.01, periodic=True, work=fixed(0.0), input=fixed(size), graph=stages, **options)
 
 
 def run(load, scheduler, devices=1, **options):
@@ -41,10 +41,10 @@ def by_stage(*hosts):
 
 def test_a_chain_goes_from_the_device_over_two_hosts_and_back():
     load = chain(
-        Stage(fixed(0.5 * CLOCK), fixed(5e5), pinned=True),
-        Stage(fixed(1.0 * CLOCK), fixed(2e5), after=(0,)),
-        Stage(fixed(3.0 * CLOCK), fixed(1e5), after=(1,)),
-        Stage(fixed(0.2 * CLOCK), after=(2,), pinned=True),
+        JobStage(fixed(0.5 * CLOCK), fixed(5e5), pinned=True),
+        JobStage(fixed(1.0 * CLOCK), fixed(2e5), after=(0,)),
+        JobStage(fixed(3.0 * CLOCK), fixed(1e5), after=(1,)),
+        JobStage(fixed(0.2 * CLOCK), after=(2,), pinned=True),
         deadline=3.0,
     )
     engine, start, stages, job = run(load, by_stage(None, 0, 2, None))
@@ -71,10 +71,10 @@ def test_a_chain_goes_from_the_device_over_two_hosts_and_back():
 
 def test_a_join_waits_for_all_of_its_inputs():
     load = chain(
-        Stage(fixed(0.1 * CLOCK), fixed(8e5), pinned=True),
-        Stage(fixed(1.0 * CLOCK), fixed(4e6), after=(0,)),
-        Stage(fixed(0.3 * CLOCK), fixed(1e5), after=(0,)),
-        Stage(fixed(0.5 * CLOCK), fixed(1e4), after=(1, 2)),
+        JobStage(fixed(0.1 * CLOCK), fixed(8e5), pinned=True),
+        JobStage(fixed(1.0 * CLOCK), fixed(4e6), after=(0,)),
+        JobStage(fixed(0.3 * CLOCK), fixed(1e5), after=(0,)),
+        JobStage(fixed(0.5 * CLOCK), fixed(1e4), after=(1, 2)),
         size=0.0,
     )
     engine, start, stages, job = run(load, by_stage(None, 0, 2, 2))
@@ -94,9 +94,9 @@ def test_a_join_waits_for_all_of_its_inputs():
 
 def test_inputs_of_a_join_come_from_wherever_they_were_made():
     load = chain(
-        Stage(fixed(0.1 * CLOCK), fixed(1e6), pinned=True),
-        Stage(fixed(0.1 * CLOCK), fixed(2e6)),
-        Stage(fixed(0.5 * CLOCK), after=(0, 1)),
+        JobStage(fixed(0.1 * CLOCK), fixed(1e6), pinned=True),
+        JobStage(fixed(0.1 * CLOCK), fixed(2e6)),
+        JobStage(fixed(0.5 * CLOCK), after=(0, 1)),
     )
     _, start, stages, job = run(load, by_stage(None, 0, 1))
     assert stages[0]["ended"] == pytest.approx(start + 0.1)
@@ -108,9 +108,9 @@ def test_inputs_of_a_join_come_from_wherever_they_were_made():
 
 def test_a_stage_that_fails_takes_its_job_along():
     stages = (
-        Stage(fixed(0.1 * CLOCK), fixed(1e5), pinned=True),
-        Stage(fixed(50.0 * CLOCK), after=(0,)),
-        Stage(fixed(60.0 * CLOCK), after=(0,)),
+        JobStage(fixed(0.1 * CLOCK), fixed(1e5), pinned=True),
+        JobStage(fixed(50.0 * CLOCK), after=(0,)),
+        JobStage(fixed(60.0 * CLOCK), after=(0,)),
     )
     engine = field(chain(*stages, size=0.0), scheduler=by_stage(None, 0, 2), device=OWN)
     attach(engine, 3, 0)
@@ -129,14 +129,14 @@ def test_a_stage_that_fails_takes_its_job_along():
 
 
 def test_a_job_has_one_deadline():
-    load = chain(Stage(fixed(CLOCK), pinned=True), Stage(fixed(9 * CLOCK), after=(0,), pinned=True), deadline=4.0)
+    load = chain(JobStage(fixed(CLOCK), pinned=True), JobStage(fixed(9 * CLOCK), after=(0,), pinned=True), deadline=4.0)
     _, start, stages, job = run(load, 0, drop_late=True)
     assert (stages[0]["status"], stages[1]["status"], job["status"]) == (COMPLETED, DEADLINE, DEADLINE)
     assert job["ended"] == pytest.approx(start + 4.0)
 
 
 def test_a_job_whose_device_leaves():
-    load = chain(Stage(fixed(CLOCK), fixed(1e3), pinned=True), Stage(fixed(50 * CLOCK), after=(0,)))
+    load = chain(JobStage(fixed(CLOCK), fixed(1e3), pinned=True), JobStage(fixed(50 * CLOCK), after=(0,)))
     engine = field(load, device=OWN)
     attach(engine, 3, 0)
     engine.advance(engine.state.due[0] + 10.0)
@@ -149,7 +149,7 @@ def test_a_job_whose_device_leaves():
 
 
 def test_a_job_without_coverage():
-    load = chain(Stage(fixed(CLOCK), fixed(1e3), pinned=True), Stage(fixed(CLOCK), after=(0,)))
+    load = chain(JobStage(fixed(CLOCK), fixed(1e3), pinned=True), JobStage(fixed(CLOCK), after=(0,)))
     engine = field(load, device=OWN, patience=2.0)
     start = engine.state.due[0]
     engine.advance(start + 10.0)
@@ -159,8 +159,10 @@ def test_a_job_without_coverage():
 
 
 def test_a_graph_of_one_stage_is_a_task():
-    plain = Stream(rate=2.0, work=exponential(CLOCK / 5), input=exponential(1e5), deadline=0.4)
-    alike = Stream(rate=2.0, work=fixed(0.0), input=exponential(1e5), deadline=0.4, graph=(Stage(fixed(CLOCK / 5)),))
+    plain = WorkloadStream(rate=2.0, work=exponential(CLOCK / 5), input=exponential(1e5), deadline=0.4)
+    alike = WorkloadStream(
+        rate=2.0, work=fixed(0.0), input=exponential(1e5), deadline=0.4, graph=(JobStage(fixed(CLOCK / 5)),)
+    )
     one, two = (field(load, 5, 1, seed=8) for load in (plain, alike))
     for engine in (one, two):
         engine.state.workloads["work_law"] = 0
@@ -178,7 +180,7 @@ def test_a_graph_of_one_stage_is_a_task():
 
 
 def test_stages_can_wait_for_the_next_interval():
-    load = chain(Stage(fixed(0.1 * CLOCK), fixed(1e5), pinned=True), Stage(fixed(CLOCK), fixed(1e5), after=(0,)))
+    load = chain(JobStage(fixed(0.1 * CLOCK), fixed(1e5), pinned=True), JobStage(fixed(CLOCK), fixed(1e5), after=(0,)))
     engine = field(load, scheduler=INTERVAL, device=OWN)
     attach(engine, 3, 0)
     engine.advance(engine.state.due[0])
@@ -194,7 +196,7 @@ def test_stages_can_wait_for_the_next_interval():
 
 def test_graphs_are_checked():
     with pytest.raises(ValueError, match="stage 0 comes after"):
-        field(chain(Stage(fixed(1.0), after=(1,)), Stage(fixed(1.0))))
+        field(chain(JobStage(fixed(1.0), after=(1,)), JobStage(fixed(1.0))))
 
 
 law = st.sampled_from([fixed(0.05 * CLOCK), exponential(0.2 * CLOCK), fixed(0.0)])
@@ -205,7 +207,7 @@ size = st.sampled_from([fixed(0.0), exponential(1e5), fixed(2e5)])
 def graphs(draw):
     count = draw(st.integers(1, 5))
     return tuple(
-        Stage(draw(law), draw(size), tuple(sorted(draw(st.sets(st.integers(0, k - 1), max_size=3)))) if k else ())
+        JobStage(draw(law), draw(size), tuple(sorted(draw(st.sets(st.integers(0, k - 1), max_size=3)))) if k else ())
         for k in range(count)
     )
 
@@ -217,8 +219,8 @@ def graphs(draw):
 )  # fmt: skip
 def test_books_close_with_jobs(seed, scheduler, fcfs, drop_late, graph, todo):
     loads = [
-        Stream(rate=2.0, work=fixed(0.0), input=exponential(1e5), deadline=1.5, graph=graph),
-        Stream(rate=2.0, work=exponential(CLOCK / 5), periodic=True, active=1.0, idle=0.5),
+        WorkloadStream(rate=2.0, work=fixed(0.0), input=exponential(1e5), deadline=1.5, graph=graph),
+        WorkloadStream(rate=2.0, work=exponential(CLOCK / 5), periodic=True, active=1.0, idle=0.5),
     ]
     engines = [served(world(fcfs, loads), seed, scheduler, patience=0.7, drop_late=drop_late) for _ in range(2)]
     ended = [[], []]

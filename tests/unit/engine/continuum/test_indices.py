@@ -5,7 +5,7 @@ from types import FunctionType
 import numpy as np
 import pytest
 
-from cosim.engine.continuum import Engine, Kind, Stream, schedulers
+from cosim.engine.continuum import Engine, Kind, WorkloadStream, schedulers
 from cosim.engine.continuum.schedulers import ORDER
 from tests.unit.engine.continuum.worlds import CLOCK, exponential, system
 
@@ -35,12 +35,12 @@ def net(seed):
     links.append((0, HOSTS // 2, 1e7, 0.002))  # the last but the devices' own
     links += [(HOSTS + k, int(rng.integers(0, HOSTS)), 1e7, 0.001) for k in range(0, DEVICES, 3)]
     links += [(HOSTS + k, int(rng.integers(0, HOSTS)), 1e7, 0.001) for k in range(0, DEVICES, 6)]
-    load = Stream(rate=2.0, work=exponential(CLOCK / 2), input=exponential(5e4), output=exponential(1e4))
+    load = WorkloadStream(rate=2.0, work=exponential(CLOCK / 2), input=exponential(5e4), output=exponential(1e4))
     return system(tiers, kinds, [load], [(HOSTS + k, 0) for k in range(DEVICES)], links)
 
 
 def play(engine, seed):
-    """Nodes and links fail and come back, devices move."""
+    """Nodes and links fail and come back, devices move, hosts take no tasks for a while."""
     rng = np.random.default_rng(seed)
     rows = []
     for turn in range(12):
@@ -51,7 +51,10 @@ def play(engine, seed):
         engine.set_links([HOSTS - 2], [0.0 if turn % 4 == 1 else 1.0], [0.0], [0.0])
         victim = rng.integers(0, HOSTS, 2)
         engine.fail(victim)
+        resting = np.setdiff1d(rng.integers(0, HOSTS, 6), np.flatnonzero(engine.state.nodes["up"] == 0))
+        engine.serve(resting, takes=False)
         engine.advance(engine.now + 1.0)
+        engine.serve(resting, takes=True)
         engine.recover(victim[:1])
         engine.advance(engine.now + 0.5)
         ended = engine.drain()

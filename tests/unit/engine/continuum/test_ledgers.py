@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.engine.continuum import Engine, Stream
+from cosim.engine.continuum import Deciding, Engine, WorkloadStream
 from cosim.engine.continuum.layout import COMPLETED, DOWN, FREE, RUN, STATUSES
 from tests.unit.engine.continuum.happenings import KINDS, in_two_ways, steps, world
 from tests.unit.engine.continuum.worlds import CLOCK, exponential, system
@@ -37,10 +37,12 @@ def check(engine, ended):
     scheduler=st.integers(0, 6),
     fcfs=st.booleans(),
     drop_late=st.booleans(),
+    deciding=st.sampled_from([None, Deciding(0, 0.05), Deciding(2, 1e-3)]),
     steps=steps,
 )
-def test_books_close(seed, scheduler, fcfs, drop_late, steps):
-    engines, columns = in_two_ways(world(fcfs), seed, scheduler, steps, rest=1.0, drop_late=drop_late)
+def test_books_close(seed, scheduler, fcfs, drop_late, deciding, steps):
+    options = {"drop_late": drop_late, "deciding": deciding}
+    engines, columns = in_two_ways(world(fcfs), seed, scheduler, steps, rest=1.0, **options)
     check(engines[0], columns[0])
     for name, column in columns[0].items():
         assert column.tobytes() == columns[1][name].tobytes(), name
@@ -48,7 +50,9 @@ def test_books_close(seed, scheduler, fcfs, drop_late, steps):
 
 def test_joules_and_costs_are_what_was_done():
     kinds = [KINDS[2], KINDS[3]]
-    load = Stream(rate=5.0, work=exponential(CLOCK / 10), input=exponential(2e4), output=exponential(1e4), stop=90.0)
+    load = WorkloadStream(
+        rate=5.0, work=exponential(CLOCK / 10), input=exponential(2e4), output=exponential(1e4), stop=90.0
+    )
     engine = Engine(system(["edge", "device"], kinds, [load], [(1, 0)]), 5, 0)
     engine.set_radio([1], [0], [1e7], [1e7], [0.0], [0.0])
     engine.advance(100.0)

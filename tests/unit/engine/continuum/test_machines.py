@@ -5,14 +5,14 @@ import pytest
 
 from cosim.engine.continuum import (
     INTERVAL,
-    Accelerator,
     Decisions,
     Engine,
     Kind,
-    OperatingPoint,
+    MachineAccelerator,
+    MachinePoint,
+    MachineScaling,
     PowerStates,
     Quota,
-    Scaling,
 )
 from cosim.engine.continuum.layout import CAPACITY, COMPLETED, NODE_FAILED, ONDEMAND, POWERSAVE, USERSPACE
 from tests.unit.engine.continuum.worlds import CLOCK, attach, every, field, move, system
@@ -70,7 +70,7 @@ def test_hosts_that_cannot_hold_a_task_are_not_in_reach():
 
 
 def test_work_on_the_core_then_on_the_accelerator():
-    kind = host(accelerators=(Accelerator(NPU, 4, 1.0), Accelerator(GPU, 1, FLOPS, idle=10.0, max=60.0)))
+    kind = host(accelerators=(MachineAccelerator(NPU, 4, 1.0), MachineAccelerator(GPU, 1, FLOPS, idle=10.0, max=60.0)))
     engine = alone(kind, every(10.0, CLOCK, accelerator=GPU, operations=(0, 2 * FLOPS, 0.0)))
     ended = finish(engine, 25.0)
     np.testing.assert_allclose(ended["computed"] - ended["started"], 3.0)
@@ -83,7 +83,7 @@ def test_work_on_the_core_then_on_the_accelerator():
 
 
 def test_work_on_the_accelerator_alone_leaves_the_core_to_others():
-    kind = host(accelerators=(Accelerator(GPU, 1, FLOPS),))
+    kind = host(accelerators=(MachineAccelerator(GPU, 1, FLOPS),))
     busy = every(1000.0, 1e6 * CLOCK, stop=500.0)
     engine = alone(kind, busy, every(10.0, 0.0, accelerator=GPU, operations=(0, FLOPS, 0.0), start=500.0))
     engine.advance(600.0)
@@ -95,7 +95,7 @@ def test_work_on_the_accelerator_alone_leaves_the_core_to_others():
 
 @pytest.mark.parametrize(("shared", "times"), [(False, [2.0, 4.0]), (True, [4.0, 4.0])])
 def test_a_unit_serves_one_after_another_or_all_at_once(shared, times):
-    kind = host(cores=2, accelerators=(Accelerator(GPU, 1, FLOPS, shared=shared),))
+    kind = host(cores=2, accelerators=(MachineAccelerator(GPU, 1, FLOPS, shared=shared),))
     load = every(100.0, CLOCK, accelerator=GPU, operations=(0, 2 * FLOPS, 0.0))
     engine = alone(kind, load, load)
     for k in range(2):  # both at once
@@ -111,7 +111,7 @@ def test_a_unit_serves_one_after_another_or_all_at_once(shared, times):
 def test_a_task_without_its_accelerator_is_refused_everywhere():
     load = every(1.0, CLOCK, accelerator=GPU, operations=(0, FLOPS, 0.0))
     assert set(finish(alone(host(), load), 3.0)["status"]) == {CAPACITY}
-    kind = host(accelerators=(Accelerator(NPU, 1, FLOPS),))
+    kind = host(accelerators=(MachineAccelerator(NPU, 1, FLOPS),))
     assert set(finish(alone(kind, load), 3.0)["status"]) == {CAPACITY}
 
 
@@ -122,7 +122,7 @@ def test_schedulers_see_units():
         seen.append((request.operations, [tuple(one[["units", "free_units"]]) for one in hosts], list(reach < np.inf)))
         return 2
 
-    kind = Kind(cores=8, clock=CLOCK, accelerators=(Accelerator(GPU, 3, FLOPS),))
+    kind = Kind(cores=8, clock=CLOCK, accelerators=(MachineAccelerator(GPU, 3, FLOPS),))
     engine = field(every(1.0, 0.0, accelerator=GPU, operations=(0, 100 * FLOPS, 0.0)), cloud=kind, scheduler=choose)
     attach(engine, 3, 0)
     engine.advance(4.9)
@@ -148,7 +148,7 @@ def test_an_idle_host_sleeps_and_wakes_for_a_task():
 
 def test_a_host_boots_after_it_has_failed():
     states = PowerStates(boot_time=4.0, boot_power=50.0, off_power=1.0)
-    kind = host(power=(10.0, 10.0), states=states, accelerators=(Accelerator(GPU, 1, FLOPS, idle=5.0, max=5.0),))
+    kind = host(power=(10.0, 10.0), states=states, accelerators=(MachineAccelerator(GPU, 1, FLOPS, idle=5.0, max=5.0),))
     engine = alone(kind, every(1.0, CLOCK / 10))
     engine.advance(10.0)
     engine.fail([0])
@@ -173,12 +173,14 @@ def test_tasks_at_the_door_end_with_their_host():
     assert engine.state.machines["waiting"].tolist() == [0]
 
 
-POINTS = tuple(OperatingPoint(f * CLOCK, (10.0, 10.0 + 20.0 * f)) for f in (0.5, 0.75, 1.0))
+POINTS = tuple(MachinePoint(f * CLOCK, (10.0, 10.0 + 20.0 * f)) for f in (0.5, 0.75, 1.0))
 
 
 def test_a_slower_clock_takes_longer_by_the_class_of_the_work():
     def duration(sensitivity):
-        engine = alone(host(scaling=Scaling(POINTS, POWERSAVE)), every(100.0, 10 * CLOCK, sensitivity=sensitivity))
+        engine = alone(
+            host(scaling=MachineScaling(POINTS, POWERSAVE)), every(100.0, 10 * CLOCK, sensitivity=sensitivity)
+        )
         ended = finish(engine, 150.0)
         return ended["computed"][0] - ended["started"][0]
 
@@ -190,7 +192,7 @@ def test_a_slower_clock_takes_longer_by_the_class_of_the_work():
 @pytest.mark.parametrize("fcfs", [True, False])
 def test_a_change_of_the_clock_holds_for_the_rest_of_the_work(fcfs):
     loads = [every(1000.0, 10 * CLOCK, sensitivity=c) for c in (1.0, 0.5)]
-    engine = alone(host(cores=2, fcfs=fcfs, scaling=Scaling(POINTS, USERSPACE)), *loads)
+    engine = alone(host(cores=2, fcfs=fcfs, scaling=MachineScaling(POINTS, USERSPACE)), *loads)
     for k in range(2):
         move(engine, k, 1.0)
     engine.advance(5.0)  # 4 s of 10 s done
@@ -205,7 +207,7 @@ def test_a_change_of_the_clock_holds_for_the_rest_of_the_work(fcfs):
 
 def test_work_that_comes_while_the_quota_is_used_up_takes_as_long_as_at_any_time():
     loads = [every(1000.0, work * CLOCK, sensitivity=c) for work, c in ((0.06, 0.0), (0.02, 0.5), (0.01, 0.0))]
-    engine = alone(host(scaling=Scaling(POINTS, USERSPACE), quota=Quota(0.2, 0.05)), *loads)
+    engine = alone(host(scaling=MachineScaling(POINTS, USERSPACE), quota=Quota(0.2, 0.05)), *loads)
     engine.set_points([0], [0])
     for k, at in enumerate((1.0, 1.07, 1.08)):  # the first one uses up the quota until 1.05
         move(engine, k, at)
@@ -219,7 +221,7 @@ def test_work_that_comes_while_the_quota_is_used_up_takes_as_long_as_at_any_time
 
 
 def test_ondemand_judges_the_use_by_the_clock_also_while_the_quota_is_used_up():
-    scaling = Scaling(POINTS, ONDEMAND, period=0.08, threshold=0.9)
+    scaling = MachineScaling(POINTS, ONDEMAND, period=0.08, threshold=0.9)
     engine = alone(host(scaling=scaling, quota=Quota(0.2, 0.15)), every(1000.0, 10 * CLOCK))
     move(engine, 0, 1.0)
     engine.advance(1.1)
@@ -229,7 +231,7 @@ def test_ondemand_judges_the_use_by_the_clock_also_while_the_quota_is_used_up():
 
 
 def test_unknown_operating_points_are_refused():
-    engine = alone(host(scaling=Scaling(POINTS)), every(1.0, CLOCK))
+    engine = alone(host(scaling=MachineScaling(POINTS)), every(1.0, CLOCK))
     with pytest.raises(ValueError, match="node 0 has 3 operating points, none of them is 3"):
         engine.set_points([0], [3])
     with pytest.raises(ValueError, match="has 0 operating points"):
@@ -237,7 +239,7 @@ def test_unknown_operating_points_are_refused():
 
 
 def test_ondemand_speeds_up_under_load_and_slows_down_after_it():
-    engine = alone(host(scaling=Scaling(POINTS, ONDEMAND, period=0.5)), every(1000.0, 10 * CLOCK))
+    engine = alone(host(scaling=MachineScaling(POINTS, ONDEMAND, period=0.5)), every(1000.0, 10 * CLOCK))
     start = engine.state.due[0]
     clocks = []
     for until in np.arange(0.25, 20.0, 0.5):
@@ -253,13 +255,13 @@ def test_ondemand_speeds_up_under_load_and_slows_down_after_it():
 
 def test_ondemand_takes_the_slowest_clock_below_its_threshold():
     # half of a core at 1 GHz: 100 % at 0.5 GHz, 67 % at 0.75 GHz
-    engine = alone(host(scaling=Scaling(POINTS, ONDEMAND, period=1.0)), every(0.01, 0.005 * CLOCK))
+    engine = alone(host(scaling=MachineScaling(POINTS, ONDEMAND, period=1.0)), every(0.01, 0.005 * CLOCK))
     engine.advance(100.0)
     assert engine.state.hosts["frequency"][0] == 0.75 * CLOCK
 
 
 def test_decisions_per_interval_see_machines_and_move_tasks_between_them():
-    gpu = Kind(cores=1, clock=CLOCK, memory=4.0, accelerators=(Accelerator(GPU, 1, FLOPS),))
+    gpu = Kind(cores=1, clock=CLOCK, memory=4.0, accelerators=(MachineAccelerator(GPU, 1, FLOPS),))
     plain = Kind(cores=4, clock=CLOCK)
     load = every(1000.0, CLOCK, accelerator=GPU, operations=(0, 10 * FLOPS, 0.0), memory=3.0)
     made = system(["edge"] * 3, [gpu, gpu, plain], [load], [(2, 0)], [(0, 1, 8e9, 0.0), (1, 2, 8e9, 0.0)])
@@ -286,8 +288,8 @@ def test_work_that_is_told_holds_for_the_next_tasks_until_it_is_taken_back():
     engine.set_work([0], [1], [np.nan])
     engine.set_work([0], [7], [CLOCK])  # nobody makes such tasks
     ended = finish(engine, 6.5)
-    told = (ended["workload"] == 1) & (ended["created"] > 2.5) & (ended["created"] <= 4.5)
-    assert told.sum() == 2
-    np.testing.assert_allclose(ended["computed"] - ended["started"], np.where(told, 3.0, 1.0))
+    reported = (ended["workload"] == 1) & (ended["created"] > 2.5) & (ended["created"] <= 4.5)
+    assert reported.sum() == 2
+    np.testing.assert_allclose(ended["computed"] - ended["started"], np.where(reported, 3.0, 1.0))
     with pytest.raises(ValueError, match="finite number of cycles"):
         engine.set_work([0], [1], [-1.0])

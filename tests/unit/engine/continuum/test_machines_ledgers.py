@@ -6,34 +6,60 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.engine.continuum import Accelerator, Battery, Engine, OperatingPoint, PowerStates, Scaling, Stream
+from cosim.engine.continuum import (
+    Engine,
+    MachineAccelerator,
+    MachinePoint,
+    MachineScaling,
+    NodeBattery,
+    PowerStates,
+    WorkloadStream,
+)
 from cosim.engine.continuum.layout import FREE, ON, RUN
 from tests.unit.engine.continuum.happenings import in_two_ways, steps, world
 from tests.unit.engine.continuum.test_ledgers import check
 from tests.unit.engine.continuum.worlds import CLOCK, exponential
 
-SLOW = (OperatingPoint(CLOCK / 4, (2.0, 3.0)), OperatingPoint(CLOCK / 2, (2.0, 5.0)))
+SLOW = (MachinePoint(CLOCK / 4, (2.0, 3.0)), MachinePoint(CLOCK / 2, (2.0, 5.0)))
 STATES = PowerStates(1.0, 2.0, 0.3, 20.0, 0.8, 25.0, 0.5)
 
 
 def equipped(governor, fcfs):
     """The world of `happenings` with something of everything."""
-    made = world(fcfs, [
-        Stream(rate=3.0, work=exponential(CLOCK / 5), input=exponential(1e5), output=exponential(5e4), memory=1.5,
-               accelerator=0, operations=exponential(3e11), deadline=1.0),
-        Stream(rate=2.0, work=exponential(CLOCK / 8), periodic=True, active=1.0, idle=0.5, sensitivity=0.3,
-               storage=2.0),
-    ])  # fmt: skip
-    gpu, npu = Accelerator(0, 2, 1e12, idle=3.0, max=11.0), Accelerator(1, 1, 5e11, idle=1.0, max=2.0)
-    points = (*SLOW, OperatingPoint(CLOCK, (3.0, 12.0)))
+    made = world(
+        fcfs,
+        [
+            WorkloadStream(
+                rate=3.0,
+                work=exponential(CLOCK / 5),
+                input=exponential(1e5),
+                output=exponential(5e4),
+                memory=1.5,
+                accelerator=0,
+                operations=exponential(3e11),
+                deadline=1.0,
+            ),
+            WorkloadStream(
+                rate=2.0, work=exponential(CLOCK / 8), periodic=True, active=1.0, idle=0.5, sensitivity=0.3, storage=2.0
+            ),
+        ],
+    )
+    gpu, npu = MachineAccelerator(0, 2, 1e12, idle=3.0, max=11.0), MachineAccelerator(1, 1, 5e11, idle=1.0, max=2.0)
+    points = (*SLOW, MachinePoint(CLOCK, (3.0, 12.0)))
     edge, other, cloud, plain, own = made.kinds[:5]
-    device = replace(plain, power=(0.5,), battery=Battery(8.0, 0.3, 1.0), radio_by_technology=((3e-6, 1e-6),))
+    device = replace(plain, power=(0.5,), battery=NodeBattery(8.0, 0.3, 1.0), radio_by_technology=((3e-6, 1e-6),))
     kinds = (
-        replace(edge, memory=4.0, accelerators=(gpu, npu), scaling=Scaling(points, governor, 0.3), technology=1),
-        replace(other, storage=6.0, states=STATES, battery=Battery(120.0, 0.2, 0.9), cell_sent=1e-7),
+        replace(
+            edge,
+            memory=4.0,
+            accelerators=(gpu, npu),
+            scaling=MachineScaling(points, governor, period=0.3),
+            technology=1,
+        ),
+        replace(other, storage=6.0, states=STATES, battery=NodeBattery(120.0, 0.2, 0.9), cell_sent=1e-7),
         replace(cloud, accelerators=(replace(gpu, shared=True),), states=STATES),
         device,
-        replace(own, accelerators=(replace(gpu, units=1),), battery=Battery(30.0), cores=1),
+        replace(own, accelerators=(replace(gpu, units=1),), battery=NodeBattery(30.0), cores=1),
         device,
         own,
     )

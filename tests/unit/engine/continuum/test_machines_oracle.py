@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.engine.continuum import Accelerator, Engine, Kind, PowerStates, Stream
+from cosim.engine.continuum import Engine, Kind, MachineAccelerator, PowerStates, WorkloadStream
 from cosim.engine.continuum.layout import CAPACITY, COMPLETED
 from tests.unit.engine.continuum.worlds import CLOCK, exponential, system
 
@@ -68,7 +68,8 @@ def test_memory_and_sleep_agree_with_simpy(seed, cores, memory, sleep_after, loa
     states = PowerStates(sleep_after=sleep_after, wake_time=0.25)
     kind = Kind(cores=cores, clock=CLOCK, fcfs=True, memory=memory, states=states)
     streams = [
-        Stream(rate=rate, work=exponential(work * CLOCK), memory=takes, stop=40.0) for rate, work, takes in loads
+        WorkloadStream(rate=rate, work=exponential(work * CLOCK), memory=takes, stop=40.0)
+        for rate, work, takes in loads
     ]
     engine = Engine(system(["edge"], [kind], streams, [(0, k) for k in range(len(streams))]), seed, 0)
     engine.advance(5000.0)
@@ -111,11 +112,11 @@ def check(model, ended, accepted, operations, streams):
 def test_accelerators_agree_with_simpy(seed, cores, units, memory, sleep_after, lengths, takes, work):
     kind = Kind(
         cores=cores, clock=CLOCK, fcfs=True, memory=memory,
-        accelerators=tuple(Accelerator(k, count, FLOPS, idle=3.0, max=9.0) for k, count in enumerate(units)),
+        accelerators=tuple(MachineAccelerator(k, count, FLOPS, idle=3.0, max=9.0) for k, count in enumerate(units)),
         states=PowerStates(sleep_after=sleep_after, wake_time=0.25),
     )  # fmt: skip
     streams = [
-        Stream(
+        WorkloadStream(
             rate=0.8, work=exponential(work * CLOCK), memory=takes[k], accelerator=k,
             operations=(0, lengths[k] * FLOPS, 0.0), stop=40.0,
         )

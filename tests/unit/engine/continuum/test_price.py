@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.engine.continuum.price import Bill, Series, Tariff, constant, read_series, steps, windows
+from cosim.engine.continuum.price import Bill, PlaceTariff, StepSeries, constant, read_series, steps, windows
 
 
 def test_a_series_holds_its_value_until_the_next_step():
@@ -40,7 +40,7 @@ def test_windows_are_half_open_and_may_touch():
 )
 def test_series_that_make_no_sense_are_refused(since, value, said):
     with pytest.raises(ValueError, match=said):
-        Series(np.array(since), np.array(value))
+        StepSeries(np.array(since), np.array(value))
 
 
 def test_files_have_one_value_a_line_or_times_and_values(tmp_path):
@@ -82,7 +82,7 @@ def test_a_file_that_is_cut_off_or_missing_is_named(tmp_path):
 
 
 def test_green_power_comes_first_and_the_rest_is_brown():
-    tariff = Tariff(
+    tariff = PlaceTariff(
         price=constant(2.0), carbon=constant(10.0), green=windows([(10.0, 20.0)], 60.0), green_price=constant(0.5)
     )
     bill = tariff.bill(100.0, 5.0, 15.0)
@@ -106,7 +106,7 @@ prices = st.lists(st.floats(0.0, 10.0), min_size=1, max_size=6)
     st.lists(st.floats(0.0, 60.0), min_size=2, max_size=6),
 )
 def test_a_bill_is_the_sum_of_the_bills_of_its_parts(price, carbon, green, power, times):
-    tariff = Tariff(steps(price, 7.0), steps(carbon, 11.0), steps(green, 13.0), constant(0.25), constant(1.0))
+    tariff = PlaceTariff(steps(price, 7.0), steps(carbon, 11.0), steps(green, 13.0), constant(0.25), constant(1.0))
     times = sorted(times)
     whole = tariff.bill(power, times[0], times[-1])
     parts = sum((tariff.bill(power, a, b) for a, b in itertools.pairwise(times)), Bill())
@@ -117,5 +117,5 @@ def test_a_bill_is_the_sum_of_the_bills_of_its_parts(price, carbon, green, power
 
 @given(st.floats(0.0, 10.0), st.integers(1, 20), st.floats(0.0, 100.0))
 def test_a_flat_series_is_a_constant(value, count, end):
-    flat, single = Tariff(steps([value] * count, 3.0)), Tariff(constant(value))
+    flat, single = PlaceTariff(steps([value] * count, 3.0)), PlaceTariff(constant(value))
     assert flat.bill(40.0, 0.0, end).cost == pytest.approx(single.bill(40.0, 0.0, end).cost, rel=1e-12)

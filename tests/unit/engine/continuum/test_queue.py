@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from cosim.engine.continuum import queue
-from cosim.engine.continuum.memory import world
 
 META = np.dtype([("now", "f8"), ("events", "i8"), *queue.FIELDS, *((name, "i8") for name in queue.ARRAYS)])
 functions = queue.queue()
@@ -42,10 +41,9 @@ class Queue:
         self.arrays |= queue.more_events(self.meta, self.arrays, count)
         for name, array in self.arrays.items():
             self.meta[name] = array.ctypes.data
-        self.world = world(self.meta)
 
     def put(self, numbers, times):
-        do_put(self.world, np.asarray(numbers, np.int64), np.asarray(times, np.float64))
+        do_put(self.meta, np.asarray(numbers, np.int64), np.asarray(times, np.float64))
 
 
 SPANS = {
@@ -73,12 +71,12 @@ def test_many_events_come_in_the_order_of_time_and_number(spans):
         while due.get(reference[0][1]) != reference[0][0]:
             heapq.heappop(reference)  # moved or dropped
         expected = heapq.heappop(reference)
-        number, now = take(q.world, 1e300)
+        number, now = take(q.meta, 1e300)
         assert (now, number) == expected, turn
         del due[number]
         others = rng.integers(0, count, 2).tolist()
         if turn % 7 == 0:
-            do_drop(q.world, others[0])
+            do_drop(q.meta, others[0])
             due.pop(others[0], None)
         times = (now + draw(rng, 3)).tolist()
         for one, time in zip([number, *others], times, strict=True):
@@ -95,12 +93,12 @@ def test_what_is_moved_over_and_over_takes_no_more_room():
     q = Queue(10)
     for k in range(50_000):
         q.put([k % 10], [1e6 - k])
-    assert [take(q.world, 1e300)[0] for _ in range(11)] == [9, 8, 7, 6, 5, 4, 3, 2, 1, 0, -1]
+    assert [take(q.meta, 1e300)[0] for _ in range(11)] == [9, 8, 7, 6, 5, 4, 3, 2, 1, 0, -1]
 
 
 def test_nothing_comes_before_its_time_or_after_the_end():
     q = Queue(3, end=5.0)
     q.put([0, 1, 2], [4.0, 6.0, np.inf])
-    assert take(q.world, 3.9)[0] == -1
-    assert take(q.world, 4.0)[0] == 0
-    assert take(q.world, 1e300)[0] == -1
+    assert take(q.meta, 3.9)[0] == -1
+    assert take(q.meta, 4.0)[0] == 0
+    assert take(q.meta, 1e300)[0] == -1

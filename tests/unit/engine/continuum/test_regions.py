@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.engine.continuum import Accelerator, Engine, Kind, Stream, dividing, regions
+from cosim.engine.continuum import Engine, Kind, MachineAccelerator, WorkloadStream, dividing, regions
 from cosim.engine.continuum.layout import EDF, FCFS, SHARING
 from tests.unit.engine.continuum.worlds import CLOCK, exponential, fixed, system
 
@@ -14,9 +14,13 @@ SLOTS = TOWNS * (2 + HOMES)  # the cloud is the last node
 SCHEDULERS = st.sampled_from([0, 0, 0, 1, 2, 3, 4, 5, 6, 6, 6])
 
 LOADS = (
-    Stream(rate=4.0, work=exponential(CLOCK / 8), input=exponential(1e5), output=exponential(5e4), deadline=0.7),
-    Stream(rate=2.0, work=fixed(CLOCK / 5), input=fixed(4e4), output=fixed(1e4), periodic=True, active=1.0, idle=0.5),
-    Stream(rate=1.0, work=fixed(CLOCK / 9), input=fixed(4e4), output=fixed(1e4), bag=(3.0, 1.0), deadline=0.6),
+    WorkloadStream(
+        rate=4.0, work=exponential(CLOCK / 8), input=exponential(1e5), output=exponential(5e4), deadline=0.7
+    ),
+    WorkloadStream(
+        rate=2.0, work=fixed(CLOCK / 5), input=fixed(4e4), output=fixed(1e4), periodic=True, active=1.0, idle=0.5
+    ),
+    WorkloadStream(rate=1.0, work=fixed(CLOCK / 9), input=fixed(4e4), output=fixed(1e4), bag=(3.0, 1.0), deadline=0.6),
 )
 
 
@@ -27,11 +31,11 @@ def homes(town):
 def towns(discipline=SHARING, joined=True, hosts=True, wires=False, units=False, bags=True):
     """Two nodes per town, homes, then a cloud that joins the towns; homes make all loads, or those but the last."""
     loads = LOADS if bags else LOADS[:-1]
-    parts = (Accelerator(kind=0, speed=1e9, units=1),) if units else ()
+    parts = (MachineAccelerator(kind=0, speed=1e9, units=1),) if units else ()
     host = Kind(cores=1, clock=CLOCK, fcfs=int(discipline), slots=6, power=(5.0, 9.0), memory=8e9 * units,
                 accelerators=parts)  # fmt: skip
     relay = Kind(cores=1, clock=CLOCK / 2, fcfs=int(discipline)) if hosts else Kind()
-    home = Kind(cores=1, clock=CLOCK / 4, radio_sent=1e-6)
+    home = Kind(cores=1, clock=CLOCK / 4, radio_energy_sent=1e-6)
     cloud = Kind(cores=4, clock=2 * CLOCK, power=(50.0, 90.0), memory=8e9 * units, accelerators=parts)
     links = [(2 * t, 2 * t + 1, 4e6, 0.002) for t in range(TOWNS)]
     if joined:
@@ -122,7 +126,7 @@ def small_regions(monkeypatch):
     monkeypatch.setattr(regions, "_FEW", 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 2**64 - 1), scheduler=SCHEDULERS, discipline=st.sampled_from([SHARING, FCFS, EDF]),
     joined=st.booleans(), hosts=st.booleans(), wires=st.booleans(), units=st.booleans(), bags=st.booleans(),

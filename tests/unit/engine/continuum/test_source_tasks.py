@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from cosim.contract.entities import SlotRange, Workload
 from cosim.contract.entities import Stage as SceneStage
 from cosim.contract.laws import Law
-from cosim.engine.continuum import Engine, Kind, Stage, Stream
-from cosim.engine.continuum.arrivals import Source, engine_seed, stream
+from cosim.engine.continuum import Engine, JobStage, Kind, WorkloadStream
+from cosim.engine.continuum.arrivals import TaskSource, engine_seed, stream
 from cosim.engine.continuum.layout import EXPONENTIAL, FIXED, UNIFORM
 from tests.unit.engine.continuum.worlds import CLOCK, system
 
@@ -51,10 +51,10 @@ def coded(law):
     return (int(CODES[law.law]), law.a, law.b)
 
 
-def made(pairs, seed):
-    """Tasks that the engine makes up to END, of three hosts that work on their own."""
+def made(pairs, seed, taken=()):
+    """Tasks that the engine makes up to END, of three hosts that work on their own; `taken`: shares, each from when."""
     streams = [
-        Stream(
+        WorkloadStream(
             rate=load.rate, work=coded(load.work), slow=(load.work.share, load.work.times),
             input=coded(load.input), output=coded(load.output),
             periodic=load.arrivals == "every", share=load.share, active=load.active, idle=load.idle,
@@ -64,6 +64,9 @@ def made(pairs, seed):
     ]  # fmt: skip
     sources = [(node, number) for number in range(len(streams)) for node in range(3)]
     engine = Engine(system(["edge"] * 3, [Kind(cores=64, clock=CLOCK)] * 3, streams, sources), seed, 0)
+    for begin, share in taken:
+        engine.advance(begin)
+        engine.set_taken(np.arange(len(streams)), share)
     engine.advance(END + 1e5)
     return engine.drain()
 
@@ -76,24 +79,46 @@ def test_instants_and_sizes_are_the_engines(given_loads, seed):
         for slot in range(3):
             mine = (ended["device"] == slot) & (ended["workload"] == number)
             order = np.argsort(ended["created"][mine], kind="stable")
-            source = Source(seed, load, number, slot)
+            source = TaskSource(seed, load, number, slot)
             tasks = [task for cut in (3.0, 3.0, 17.5, END) for task in source.until(cut) if task.at < END]
             for name, of in (("created", "at"), ("input", "input"), ("output", "output"), ("work", "work")):
                 ours = np.array([getattr(task, of) for task in tasks])
                 np.testing.assert_allclose(ours, ended[name][mine][order], rtol=1e-14, atol=0, err_msg=name)
 
 
+def test_a_stop_within_a_phase_without_tasks_does_not_end_later_phases():
+    """The first task of a phase may lie behind the phase and the stop; later phases may begin before the stop."""
+    options = {"arrivals": "every", "rate": 0.1, "active": 3.0, "idle": 4.0, "start": 7.4, "input": Law("fixed", 1.0),
+               "output": Law("fixed", 1.0), "work": Law("fixed", 1.0), "deadline": math.inf}  # fmt: skip
+    endless, ended = (Workload("w", (SlotRange(0, 3),), stop=stop, **options) for stop in (math.inf, END))
+    found = made([(ended, ())], 65535)
+    for slot in range(3):
+        wanted = [task.at for task in TaskSource(65535, endless, 0, slot).until(END) if task.at < END]
+        assert sorted(found["created"][found["device"] == slot]) == pytest.approx(wanted)
+        assert [task.at for task in TaskSource(65535, ended, 0, slot).until(END)] == wanted
+
+
+@settings(max_examples=20)
+@given(loads, st.integers(0, 2**64 - 1), st.floats(0.0, 1.0), st.floats(0.0, END))
+def test_a_task_is_the_engines_or_is_taken(load, seed, share, since):
+    left = made([(load, ())], seed, [(since, share)])
+    for slot in range(3):
+        tasks = [task for task in TaskSource(seed, load, 0, slot).until(END) if task.at < END]
+        ours = [task.at for task in tasks if task.at > since and task.chance < share]
+        both = np.sort([*ours, *left["created"][left["device"] == slot]])
+        np.testing.assert_allclose(both, [task.at for task in tasks], rtol=1e-14, atol=0)
+
+
 def test_stages_are_the_engines():
     law = [Law("exponential", 1e6), Law("uniform", 10.0, 90.0)]
     load = Workload(
         "w", (SlotRange(0, 3),), "poisson", 2.0, Law("exponential", 1e4), Law("fixed", 0.0), Law("fixed", 0.0),
-        math.inf, 1.0, 0.0, 0.0, 0.0, math.inf,
         graph=(SceneStage("a", law[0], law[1], (), True), SceneStage("b", law[0], law[1], (0,), False)),
     )  # fmt: skip
-    graph = tuple(Stage(work=coded(law[0]), output=coded(law[1]), after=(0,) * k) for k in range(2))
+    graph = tuple(JobStage(work=coded(law[0]), output=coded(law[1]), after=(0,) * k) for k in range(2))
     ended = made([(load, graph)], 11)
     for slot in range(3):
-        tasks = [task for task in Source(11, load, 0, slot).until(END) if task.at < END]
+        tasks = [task for task in TaskSource(11, load, 0, slot).until(END) if task.at < END]
         assert len(tasks) > 40
         for name, ours in (("work", [t.onboard for t in tasks]), ("output", [t.sent for t in tasks])):
             mine = (ended["device"] == slot) & np.isin(ended["created"], [t.at for t in tasks])
@@ -113,6 +138,6 @@ def test_generations_and_devices_differ():
 
 
 def test_what_only_the_model_makes_is_refused():
-    load = Workload("w", (), "bag", 1.0, *[Law("fixed", 1.0)] * 3, math.inf, 1.0, 0.0, 0.0, 0.0, math.inf)
+    load = Workload("w", (), "bag", 1.0, *[Law("fixed", 1.0)] * 3)
     with pytest.raises(ValueError, match="the model only"):
-        Source(1, load, 0, 0)
+        TaskSource(1, load, 0, 0)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.engine.continuum import INTERVAL, Decisions, Engine, Kind, Stream
+from cosim.engine.continuum import INTERVAL, Decisions, Engine, Kind, WorkloadStream
 from cosim.engine.continuum.layout import COMPLETED, DOWN, FREE, LINK_FAILED, MOVE, NEW, NODE_FAILED, RUN, UP
 from cosim.engine.continuum.stepping import HOSTS, LINKS, PENDING, PLACED
 from tests.unit.engine.continuum.happenings import DEVICES, apply, served, steps, world
@@ -23,6 +23,7 @@ def least(reach, up, load):
     return best
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**64 - 1), fcfs=st.booleans(), drop_late=st.booleans(), todo=steps)
 def test_deciding_at_every_arrival_is_deciding_per_request(seed, fcfs, drop_late, todo):
@@ -192,8 +193,10 @@ def test_decisions_that_cannot_be_are_refused_before_anything_is_done():
 )
 def test_books_close_under_any_decisions(seed, fcfs, drop_late, todo, choices):
     loads = [
-        Stream(rate=3.0, work=exponential(CLOCK / 3), input=exponential(1e5), output=exponential(5e4), deadline=1.0),
-        Stream(rate=2.0, work=exponential(CLOCK / 5), input=exponential(1e5), state=3e5),
+        WorkloadStream(
+            rate=3.0, work=exponential(CLOCK / 3), input=exponential(1e5), output=exponential(5e4), deadline=1.0
+        ),
+        WorkloadStream(rate=2.0, work=exponential(CLOCK / 5), input=exponential(1e5), state=3e5),
     ]
     engine = served(world(fcfs, loads), seed, INTERVAL, patience=0.7, drop_late=drop_late)
     generations = {}

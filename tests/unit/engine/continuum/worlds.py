@@ -5,9 +5,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from cosim.engine.continuum import Engine, Kind, Stream, System
+from cosim.engine.continuum import Engine, Kind, System, WorkloadStream
 from cosim.engine.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL, FIXED
-from cosim.engine.continuum.memory import world
 from cosim.engine.continuum.queue import put
 
 CLOCK = 1e9
@@ -45,13 +44,15 @@ def system(tiers, kinds, workloads=(), sources=(), links=(), present=None):
 def queue(rate, mean_work, cores=1, fcfs=False, seed=1, slots=0):
     """An M/M/c station: one host that makes its own tasks, work in units of a core's second."""
     host = Kind(cores=cores, clock=CLOCK, fcfs=fcfs, slots=slots)
-    load = Stream(rate=rate, work=exponential(mean_work * CLOCK))
+    load = WorkloadStream(rate=rate, work=exponential(mean_work * CLOCK))
     return Engine(system(["edge"], [host], [load], [(0, 0)]), seed, 0)
 
 
 def every(period, work, size=0.0, back=0.0, **options):
     """A periodic stream of equal tasks."""
-    return Stream(rate=1 / period, periodic=True, work=fixed(work), input=fixed(size), output=fixed(back), **options)
+    return WorkloadStream(
+        rate=1 / period, periodic=True, work=fixed(work), input=fixed(size), output=fixed(back), **options
+    )
 
 
 def field(
@@ -80,4 +81,4 @@ def _move(meta, number, time):
 
 def move(engine, number, time):
     """Let event `number` happen at another time."""
-    _move(world(engine.state.meta), number, time)
+    _move(engine.state.meta, number, time)

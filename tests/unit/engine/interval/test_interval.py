@@ -31,6 +31,7 @@ from cosim.engine.interval.layout import FIGURES, POLICIES
 from cosim.engine.interval.quirks import CONSTANT_COST, switches
 from cosim.engine.interval.replicas import PARAMETERS
 from cosim.engine.interval.workload import MIPS_PER_MHZ, traces
+from tests.extensions import needs
 
 HOST = Type(1000.0, 1000.0, 1000.0, (100.0, 100.0), (100.0, 100.0), 10.0, 20.0, (50.0, 150.0), 0.5, 0.36)
 BUILT_IN = POLICIES[1:]
@@ -418,10 +419,11 @@ BITBRAINS = Path(__file__).resolve().parents[4] / "../shared/data/cloud_traces/b
 
 
 @pytest.mark.data
+@needs("traces")
 @pytest.mark.skipif(not BITBRAINS.is_dir(), reason="the real input data is not beside the checkout")
 @pytest.mark.parametrize("quirks", [frozenset(), compatible()], ids=["corrected", "compatible"])
 def test_real_machines_run(quirks):
-    from cosim.sources.traces.bitbrains import read_packed
+    from cosim.extensions.traces.bitbrains import read_packed
 
     found = read_packed(BITBRAINS / "bitbrains_small_usage.csv.gz", BITBRAINS / "bitbrains_small_vms.csv")
     capacity = found.cores * found.clock / 1e6

@@ -81,6 +81,7 @@ def test_no_group_is_in_two_splits_and_the_order_of_names_does_not_matter():
     assert set(assign(["a", "b", "c"], (0.8, 0.1, 0.1), 1).values()) == {"train", "valid", "test"}
 
 
+@pytest.mark.slow
 def test_rows_say_what_the_run_recorded(runs, tmp_path):
     made = build([runs], Recipe(("ue", "gnb"), RULE, keep=("jamming.loss",)), tmp_path / "set")
     assert sum(made.rows.values()) == 6 * 3 * 13
@@ -92,6 +93,7 @@ def test_rows_say_what_the_run_recorded(runs, tmp_path):
     assert not np.asarray(rows["label"])[before].any()
 
 
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_workers(runs, tmp_path):
     recipe = Recipe(("ue",), RULE)
     for workers in (1, 2):
@@ -145,7 +147,7 @@ def test_the_card_is_croissant(runs, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("keys", "reported"),
     [
         ({"signals": ("jamming",), "label": RULE}, "read the answer"),
         ({"signals": ("ue",), "label": RULE, "keep": ("ue.sinr",)}, "read the answer"),
@@ -170,8 +172,8 @@ def test_the_card_is_croissant(runs, tmp_path):
         ({"signals": ("ue",), "label": RULE, "shares": (0.5, 0.1, 0.1)}, "add up"),
     ],
 )
-def test_recipes_that_cannot_be_are_refused(keys, told):
-    with pytest.raises(SetupError, match=told):
+def test_recipes_that_cannot_be_are_refused(keys, reported):
+    with pytest.raises(SetupError, match=reported):
         Recipe(**keys)
 
 
@@ -194,8 +196,8 @@ def test_a_feature_that_is_the_label_and_repeated_rows_are_found(tmp_path):
         label = rng.random(100) < 0.5
         noise = np.zeros(100, np.float32)
         rows = {"scene": [scene] * 100, "node": ["n"] * 100, "time": np.arange(100.0), "label": label}
-        told = 2.0 * label.astype(np.float32)
-        pq.write_table(pa.table({**rows, "noise": noise, "told": told}), tmp_path / split / f"{scene}.parquet")
+        reported = 2.0 * label.astype(np.float32)
+        pq.write_table(pa.table({**rows, "noise": noise, "told": reported}), tmp_path / split / f"{scene}.parquet")
     leak = check(tmp_path, Recipe(("ue",), RULE))
     assert leak.found
     assert leak.groups_in_two_splits == ("a",)
@@ -217,7 +219,7 @@ def test_a_misspelt_column_leaves_the_folder_free_for_the_right_one(runs, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "told"),
+    ("option", "value", "reported"),
     [
         ("--window", "5", "--window: '5' has no unit"),
         ("--every", "often", "--every: 'often' is not a time"),
@@ -225,11 +227,11 @@ def test_a_misspelt_column_leaves_the_folder_free_for_the_right_one(runs, tmp_pa
         ("--label", "jamming.loss >= nan", "'nan' is not SIGNAL.COLUMN"),
     ],
 )
-def test_options_that_cannot_be_read_are_named(option, value, told, tmp_path):
+def test_options_that_cannot_be_read_are_named(option, value, reported, tmp_path):
     words = ["dataset", ".", "--signals", "ue", "--label", RULE, "--out", str(tmp_path / "set"), option, value]
     found = CliRunner().invoke(app, words)
     assert found.exit_code == 2
-    assert told in found.stderr
+    assert reported in found.stderr
     assert not (tmp_path / "set").exists()
 
 
@@ -263,8 +265,8 @@ def test_the_first_cause_that_holds_is_the_cause_of_a_row(runs, tmp_path):
     assert rows["truth_cause"].to_pylist() == expected.tolist()
     assert len(set(expected)) == 3
     card = json.loads((folder / "croissant.json").read_text())
-    told = {field["name"]: field["description"] for field in card["recordSet"][0]["field"]}
-    assert "jam: jamming.loss >= 6" in told["truth_cause"]
+    reported = {field["name"]: field["description"] for field in card["recordSet"][0]["field"]}
+    assert "jam: jamming.loss >= 6" in reported["truth_cause"]
 
 
 @pytest.mark.parametrize("cause", ["jamming.loss >= 3", "storm: jamming.loss >= 3"])
@@ -385,7 +387,7 @@ def test_blocks_of_a_table_share_no_window(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "keys", "told"),
+    ("text", "keys", "reported"),
     [
         ("a,on\n1,1\n", {"node": "who"}, "--node: .* has no column 'who'; it has a, on"),
         ("a,on\n1,1\n", {"label": "off == 1"}, "the table has no column 'off'; it has"),
@@ -399,10 +401,10 @@ def test_blocks_of_a_table_share_no_window(tmp_path):
         ("a,on\n1,1\n", {"signals": ("ue",), "label": RULE}, "leave out --signals"),
     ],
 )
-def test_tables_that_cannot_be_used_are_refused_by_name(text, keys, told, tmp_path):
+def test_tables_that_cannot_be_used_are_refused_by_name(text, keys, reported, tmp_path):
     file = tmp_path / "log.csv"
     file.write_text(text)
-    with pytest.raises(CosimError, match=told):
+    with pytest.raises(CosimError, match=reported):
         build([file], Recipe(**{"signals": (), "label": "on == 1", **keys}), tmp_path / "set")
 
 
@@ -487,16 +489,16 @@ def test_splits_of_no_use_are_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("keys", "reported"),
     [
         ({"by": "sinr"}, "--by: the column 'sinr' of .* has 200 values in 200 rows, which would split by row"),
         ({"blocks": 150}, "--blocks: .* has 200 rows, which cannot be cut into 150 parts"),
     ],
 )
-def test_a_table_is_never_split_by_row(keys, told, tmp_path):
+def test_a_table_is_never_split_by_row(keys, reported, tmp_path):
     lines = [f"{k * 0.37},{k // 25 % 2}" for k in range(200)]
     (tmp_path / "log.csv").write_text("\n".join(["sinr,on", *lines]))
-    with pytest.raises(SetupError, match=told):
+    with pytest.raises(SetupError, match=reported):
         build([tmp_path / "log.csv"], Recipe((), "on == 1", **keys), tmp_path / "data")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from cosim.contract.errors import SetupError
 from cosim.learn.dataset import Recipe, build
-from cosim.learn.detect import METHODS, Detector, judge, train
+from cosim.learn.detect import METHODS, Detector, judge, quieted, train
 from cosim.learn.detect.judge import figures
 from cosim.learn.detect.network import ask, forward, lagged, lagged_names, learn
 from cosim.learn.detect.train import calibrated, clusters_of, fit, levels_of, ratios_of, with_causes
@@ -81,8 +81,8 @@ def test_trees_see_the_differences_of_levels_as_scikit_learn_does(method, rows, 
     assert near.mean() >= (1.0 if exact else 0.98)  # a forest rounds the difference, not what it is of
     assert detector.columns == tuple(NAMES)  # nothing else is asked of a log
     cause = np.where(y, np.where(x[:, 0] > -1.0, "jam", "fade"), "none")
-    told = with_causes(detector, x, cause)
-    assert Detector.load(told.save(tmp_path / "c.npz")).cause(filled).tolist() == told.cause(filled).tolist()
+    reported = with_causes(detector, x, cause)
+    assert Detector.load(reported.save(tmp_path / "c.npz")).cause(filled).tolist() == reported.cause(filled).tolist()
 
 
 def test_ratios_of_columns_that_are_not_there_are_refused(rows, tmp_path):
@@ -190,7 +190,7 @@ def test_files_that_are_no_detectors_are_refused(rows, tmp_path):
     for odd in ({"window": "long"}, {"limit": None}, {"form": "x"}, {"facts": 3}, {"features": 4}):
         with np.load(detector.save(tmp_path / "odd.npz")) as file:
             kept = dict(file)
-        head = json.loads(str(kept["head"])) | odd
+        head = json.loads(str(kept["head"])) | {"format": 1} | odd  # of a version without digests
         np.savez(tmp_path / "odd.npz", **{**kept, "head": np.array(json.dumps(head))})
         with pytest.raises(SetupError, match="is not a detector"):
             Detector.load(tmp_path / "odd.npz")
@@ -218,16 +218,16 @@ def test_causes_are_those_of_scikit_learn(names, rows, tmp_path):
     detector = with_causes(fit(x, y, NAMES, "logistic"), x, cause)
     detector = Detector.load(detector.save(tmp_path / "d.npz"))
     filled = np.where(np.isnan(x), detector.fill, x)
-    told = np.array(detector.causes)[detector.cause(x)]
+    reported = np.array(detector.causes)[detector.cause(x)]
     if len(names) == 1:
-        assert set(told) == {"fade"}
+        assert set(reported) == {"fade"}
         return
     model = ensemble.HistGradientBoostingClassifier(
         max_iter=60, learning_rate=0.1, max_leaf_nodes=15, min_samples_leaf=40, l2_regularization=1.0,
         class_weight="balanced", early_stopping=False, random_state=1,
     ).fit(filled[y], cause[y])  # fmt: skip
-    assert (told == model.predict(filled)).all()
-    assert (told[y] == cause[y]).mean() > 1.3 / len(names)
+    assert (reported == model.predict(filled)).all()
+    assert (reported[y] == cause[y]).mean() > 1.3 / len(names)
 
 
 def test_causes_need_rows_that_have_one(rows):
@@ -315,11 +315,11 @@ def data(tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("dataset.json", b"", "dataset.json is missing or damaged"),
-        ("dataset.json", b"[]", "dataset.json is missing or damaged"),
+        ("dataset.json", b"", "dataset.json cannot be read"),
+        ("dataset.json", b"[]", "dataset.json is damaged"),
         ("dataset.json", None, "dataset.json is missing or damaged"),
-        ("croissant.json", b"{}", "croissant.json is missing or damaged"),
-        ("train/*.parquet", b"PAR1", "train cannot be read"),
+        ("croissant.json", b"{}", "croissant.json is not what was written"),
+        ("train/*.parquet", b"PAR1", "parquet is not what was written"),
     ],
 )
 def test_a_damaged_data_set_is_told(data, tmp_path, name, content, said):
@@ -332,6 +332,8 @@ def test_a_damaged_data_set_is_told(data, tmp_path, name, content, said):
 
 def test_tables_of_others_and_columns_without_values_are_no_data_set(data, tmp_path):
     mine = shutil.copytree(data, tmp_path / "mine")
+    index = json.loads((mine / "dataset.json").read_text())  # as a version without digests wrote it
+    (mine / "dataset.json").write_text(json.dumps({k: v for k, v in index.items() if not k.startswith("digest")}))
     files = list(mine.glob("train/*.parquet"))
     whole = {file: pq.read_table(file) for file in files}
     for file, table in whole.items():
@@ -344,3 +346,26 @@ def test_tables_of_others_and_columns_without_values_are_no_data_set(data, tmp_p
         pq.write_table(pa.table({"x": [1.0]}), file)
     with pytest.raises(SetupError, match="no column 'scene'"):
         train(mine, "logistic")
+
+
+@pytest.mark.parametrize("method", ["forest", "boosting"])
+def test_a_quiet_period_raises_the_limit_to_its_rate_and_never_lowers_it(data, tmp_path, method):
+    detector = train(data, method, importance=False)
+    noise = np.random.default_rng(3).normal(-2.0, 3.0, 1000)  # a network that is worse without a jammer
+    (tmp_path / "q.csv").write_text("\n".join(["SINR [dB],jammed", *(f"{10 + x},0" for x in noise)]))
+    build([str(tmp_path / "q.csv")], Recipe((), "jammed == 1", blocks=10), tmp_path / "quiet")
+    for rate in (0.05, 0.2):
+        mine = quieted(detector, tmp_path / "quiet", rate)
+        verdicts = [judge(mine, tmp_path / "quiet", split) for split in ("train", "valid", "test")]
+        share = sum(one.rows * one.false_alarms for one in verdicts) / sum(one.rows for one in verdicts)
+        assert share <= rate
+        assert mine.limit >= detector.limit
+    assert quieted(detector, tmp_path / "quiet", 0.02).limit > detector.limit
+    assert quieted(detector, tmp_path / "quiet", 0.99).limit == detector.limit
+
+
+def test_a_period_under_a_jammer_calibrates_nothing(tmp_path, data):
+    (tmp_path / "j.csv").write_text("\n".join(["SINR [dB],jammed", *(f"{x},1" for x in range(60))]))
+    build([str(tmp_path / "j.csv")], Recipe((), "jammed == 1", blocks=3), tmp_path / "jammed")
+    with pytest.raises(SetupError, match="no rows without the label"):
+        quieted(train(data, "logistic", importance=False), tmp_path / "jammed")

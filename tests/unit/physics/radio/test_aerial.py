@@ -40,6 +40,20 @@ def test_path_loss_on_the_ground_by_hand():
     assert aerial.nlos_loss(aerial.UMI_AV, 100.0, 10.0, 1.5, 3.5e9) == pathloss.umi_nlos(100.0, 10.0, 1.5, 3.5e9)
 
 
+@pytest.mark.parametrize("ground", [50.0, 2200.0, 2201.0, 5000.0])  # the breakpoint is 2200.6 m on the ground
+def test_the_breakpoint_of_rural_macro_is_a_ground_distance(ground):
+    """TR 38.901 table 7.4.1-1 at 2 GHz, mast 35 m, buildings 5 m: PL1, and PL1(d_BP) + 40 log10(d_3D / d_BP)."""
+
+    def first(d):
+        roofs = 5.0**1.72
+        loss = 20.0 * math.log10(40.0 * math.pi * d * 2.0 / 3.0) + min(0.03 * roofs, 10.0) * math.log10(d)
+        return loss - min(0.044 * roofs, 14.77) + 0.002 * math.log10(5.0) * d
+
+    end, distance = 2.0 * math.pi * 35.0 * 1.5 * 2e9 / pathloss.LIGHT, math.hypot(ground, 33.5)
+    expected = first(distance) if ground <= end else first(end) + 40.0 * math.log10(distance / end)
+    assert aerial.los_loss(aerial.RMA_AV, ground, 35.0, 1.5, 2e9) == pytest.approx(expected, abs=1e-9)
+
+
 @pytest.mark.parametrize("law", LAWS)
 def test_chance_of_sight_grows_with_height_and_falls_with_distance(law):
     heights = np.linspace(25.0, 300.0, 30)
@@ -59,6 +73,7 @@ def test_chance_of_sight_by_hand():
     assert aerial.los_probability(aerial.RMA_AV, 1e4, 41.0) == aerial.los_probability(aerial.UMA_AV, 1e4, 101.0) == 1.0
 
 
+@pytest.mark.slow
 def test_devices_get_sight_and_shadowing_as_often_as_the_tables_say():
     n, height, ground = 4000, 60.0, 1500.0
     rows = np.arange(n, dtype=np.int32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -177,3 +179,26 @@ def test_uplink_interference_comes_from_the_other_cells_devices():
         rows, cell, power, np.zeros(3, np.int32), np.full(3, 20.0), np.full(3, 30.0), np.array([0.5, 1.0, 1.0])
     )
     assert total.tolist() == pytest.approx([0.8, 0.1, 0.2 + 0.2])
+
+
+def test_a_network_expects_the_interference_of_what_devices_report():
+    """Closed form but for the errors of reports: 2 dB, and 0.5 dB of the steps."""
+    n, rng = 4000, np.random.default_rng(1)
+    rows, cell = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+    power = 10.0 ** rng.uniform(-11.0, -6.0, (n, 4))
+    carrier, load = np.array([0, 0, 1, 0], np.int32), np.array([0.5, 0.3, 1.0, 0.0])
+    sent, transmit = np.full(n, 23.0), np.full(4, 30.0)
+    airtime = np.zeros(n)
+    airtime[7] = 0.25
+    key = rng.integers(0, 2**63, n).astype(np.uint64)
+    down, up = np.zeros(n), np.zeros(4)
+    cells.expected_interference(rows, cell, power, carrier, load, sent, transmit, airtime, key, down, up)
+    error = 10.0 * np.log10(down / cells.downlink_interference(rows, cell, power, carrier, load))
+    assert np.abs(error).max() <= 2.5
+    assert error.std() == pytest.approx(math.sqrt(4.0**2 / 12.0 + 1.0 / 12.0), rel=0.05)
+    exact = cells.uplink_interference(rows, cell, power, carrier, sent, transmit, airtime)
+    assert up[0] == up[2] == exact[0] == exact[2] == 0.0
+    assert np.abs(10.0 * np.log10(up[[1, 3]] / exact[[1, 3]])).max() <= 2.5
+    again = np.zeros(n)
+    cells.expected_interference(rows, cell, power, carrier, load, sent, transmit, airtime, key, again, up)
+    assert (again == down).all()

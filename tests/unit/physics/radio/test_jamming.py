@@ -24,17 +24,21 @@ def levels(wave, times, *, traffic=True):
     return np.array([wave.level(float(t), traffic=traffic) for t in times])
 
 
-def faded(rows, steps, phase, factor=0.0, blocks=2, seed=3):
-    """Complex channels (steps, rows, blocks), Rayleigh part, and power gains of the same shape."""
+def faded(rows, steps, phase, factor=0.0, blocks=2, keys=None):
+    """Power gains (steps, rows, blocks) of links that advance by `phase` at each step."""
     slots = np.arange(rows, dtype=np.int32)
-    key = device_keys(np.uint64(seed), slots, np.zeros(rows, np.int32))
-    real, imaginary, gain = np.zeros((rows, blocks)), np.zeros((rows, blocks)), np.empty((rows, blocks))
-    channel, power = np.empty((steps, rows, blocks), complex), np.empty((steps, rows, blocks))
+    keys = device_keys(np.uint64(3), slots, np.zeros(rows, np.int32)) if keys is None else keys
+    way, power = np.zeros(rows), np.empty((steps, rows, blocks))
+    phases = np.broadcast_to(phase, (steps, rows))
     for k in range(steps):
         fresh = np.full(rows, k == 0)
-        fading.fade(slots, fresh, np.full(rows, phase), key, k, np.full(rows, factor), real, imaginary, gain)
-        channel[k], power[k] = real + 1j * imaginary, gain
-    return channel, power
+        fading.fade(slots, fresh, phases[k].copy(), keys, np.full(rows, factor), fading.clarke(), way, power[k])
+    return power
+
+
+def kept(power, lag):
+    """Correlation of the power of links with itself `lag` steps later, of the law's own mean and variance, 1."""
+    return np.mean((power[lag:] - 1.0) * (power[: len(power) - lag] - 1.0))
 
 
 def mapped(ratios, widths, jam=(), at=0.0, least=0.0):
@@ -87,48 +91,65 @@ def test_the_power_of_a_jammer_is_kept_on_its_pieces():
     assert set(grid.block[1, : np.count_nonzero(grid.width[1])]) == {0, 1}
 
 
-def test_rayleigh_power_is_exponential():
-    _, power = faded(20_000, 1, 1.0)
-    assert stats.kstest(power.ravel(), "expon").pvalue > 0.01
-
-
-def test_rician_power_is_noncentral_chi_squared():
-    ratio = 10.0**0.9
-    _, power = faded(20_000, 1, 1.0, factor=ratio)
-    law = stats.ncx2(2, 2.0 * ratio, scale=0.5 / (1.0 + ratio))
-    assert stats.kstest(power.ravel(), law.cdf).pvalue > 0.01
-    assert power.mean() == pytest.approx(1.0, abs=0.01)
-
-
-@pytest.mark.parametrize("phase", [0.1, 0.5, 1.0, 2.0, 2.4, 5.0])
-def test_the_channel_forgets_as_jakes_says(phase):
-    channel, _ = faded(20_000, 3, phase)
-    expected = special.j0(phase) if phase < fading.FIRST_ZERO else 0.0
-    assert fading.correlation(phase) == pytest.approx(expected, abs=1e-7)
-    assert np.mean(channel[1] * channel[0].conj()).real == pytest.approx(expected, abs=0.02)
-    assert np.mean(channel[2] * channel[0].conj()).real == pytest.approx(expected**2, abs=0.02)  # Markov
-    assert abs(np.mean(channel[0][:, 0] * channel[0][:, 1].conj())) < 0.02  # blocks are independent
-
-
 @pytest.mark.parametrize("factor", [0.0, 10.0**0.9])
-def test_a_channel_without_memory_has_the_same_law(factor):
-    keys = device_keys(np.uint64(5), np.arange(20_000, dtype=np.int32), np.zeros(20_000, np.int32))
-    gains = np.empty((2, 20_000, 2))
-    for step in (0, 1):
-        fading.fade_anew(keys, step, np.full(20_000, factor), gains[step])
+@pytest.mark.parametrize("start", [0.0, 0.5])  # of a segment of the way: read at two places, and at four
+def test_power_has_the_law_of_its_fading(factor, start):
+    power = faded(20_000, 2, start * fading.SEGMENT, factor)[1]
     law = stats.expon() if factor == 0.0 else stats.ncx2(2, 2.0 * factor, scale=0.5 / (1.0 + factor))
-    assert stats.kstest(gains.ravel(), law.cdf).pvalue > 0.01
-    for one, other in ((gains[0, :, 0], gains[0, :, 1]), (gains[0, :, 0], gains[1, :, 0])):
-        assert abs(np.corrcoef(one, other)[0, 1]) < 0.03
+    assert stats.kstest(power.ravel(), law.cdf).pvalue > 0.01
+    assert power.mean() == pytest.approx(1.0, abs=0.02)
 
 
-def test_links_of_a_device_have_draws_of_their_own():
+@pytest.mark.parametrize("step", [0.001, 0.003, 0.01, 0.03, 0.1])  # s, at 3.5 GHz and 1 m/s
+def test_power_is_forgotten_as_clarke_says_at_any_lag(step):
+    """J0^2 of the phase of all steps together, however long one is; the error of the estimate is 0.01."""
+    phase = 2.0 * np.pi * 3.5e9 / 299_792_458.0 * step
+    power = faded(20_000, 51, phase, blocks=1)
+    found = [kept(power[[0, lag]], 1) for lag in range(1, 51)]
+    assert found == pytest.approx(special.j0(phase * np.arange(1, 51)) ** 2, abs=0.03)
+
+
+def test_a_segment_of_the_way_ends_without_a_step():
+    steps = np.full((12, 1), 0.1)
+    steps[1] = fading.SEGMENT - 0.5
+    power = faded(20_000, 12, steps, blocks=1)[1:]
+    assert np.abs(np.diff(power, axis=0)).max(axis=(1, 2)) == pytest.approx([0.9] * 10, abs=0.5)
+    assert [kept(power[[0, lag]], 1) for lag in range(1, 11)] == pytest.approx(
+        special.j0(0.1 * np.arange(1, 11)) ** 2, abs=0.03
+    )
+
+
+def test_a_link_that_changes_its_speed_is_correlated_by_the_way_between():
+    phase = np.random.default_rng(1).uniform(0.0, 0.6, (12, 1)) * np.linspace(0.5, 1.0, 20_000)
+    power = faded(20_000, 12, phase, blocks=1)
+    between = phase[1:].sum(axis=0)
+    found = np.mean((power[0, :, 0] - 1.0) * (power[11, :, 0] - 1.0))
+    assert found == pytest.approx(np.mean(special.j0(between) ** 2), abs=0.03)
+
+
+def test_a_link_never_repeats_itself():
+    """Neither where its table ends nor segments later, which steps of 32 wavelengths reach soon."""
+    power = faded(2000, 1100, 64.0 * np.pi, blocks=1)
+    lags = [64, 128, 192, 256, 257, 512, 1024]
+    assert [kept(power, lag) for lag in lags] == pytest.approx([0.0] * len(lags), abs=0.03)
+
+
+def test_links_blocks_and_new_starts_have_draws_of_their_own():
     keys = device_keys(np.uint64(5), np.zeros(20_000, np.int32), np.zeros(1, np.int32))
     pairs = fading.pair_keys(keys, np.arange(20_000, dtype=np.int32))
     assert len(np.unique(pairs)) == 20_000
-    gain = np.empty((20_000, 1))
-    fading.fade_anew(pairs, 3, np.zeros(20_000), gain)
-    assert stats.kstest(gain.ravel(), "expon").pvalue > 0.01
+    power = faded(20_000, 1, 0.0, keys=pairs)[0]
+    assert stats.kstest(power.ravel(), "expon").pvalue > 0.01
+    slots, way, again = np.arange(20_000, dtype=np.int32), np.full(20_000, 2.0 * fading.SEGMENT), np.empty((20_000, 2))
+    none, fresh = np.zeros(20_000), np.ones(20_000, bool)
+    fading.fade(slots, fresh, none, pairs, none, fading.clarke(), way, again)
+    for one, other in ((power[:, 0], power[:, 1]), (power[:-1, 0], power[1:, 0]), (power[:, 0], again[:, 0])):
+        assert abs(np.corrcoef(one, other)[0, 1]) < 0.03
+
+
+def test_a_link_does_not_depend_on_what_else_is_computed():
+    keys = device_keys(np.uint64(5), np.arange(9, dtype=np.int32), np.zeros(9, np.int32))
+    assert (faded(9, 5, 0.3, keys=keys)[:, 4:] == faded(5, 5, 0.3, keys=keys[4:])).all()
 
 
 def test_the_strongest_other_cells_on_the_carrier_keep_their_columns():

@@ -39,7 +39,17 @@ def test_interference_never_helps(signal, interference, noise):
 
 @pytest.mark.parametrize(
     ("bandwidth", "spacing", "blocks"),
-    [(20e6, 15e3, 106), (20e6, 30e3, 51), (40e6, 30e3, 106), (100e6, 30e3, 273), (45e6, 30e3, 119), (2e6, 15e3, 10)],
+    [
+        (20e6, 15e3, 106),
+        (20e6, 30e3, 51),
+        (40e6, 30e3, 106),
+        (100e6, 30e3, 273),
+        (2e6, 15e3, 10),
+        (35e6, 15e3, 188),
+        (45e6, 15e3, 242),
+        (35e6, 30e3, 92),
+        (45e6, 30e3, 119),
+    ],  # TS 38.101-1 table 5.3.2-1
 )
 def test_resource_blocks(bandwidth, spacing, blocks):
     assert nr.resource_blocks(bandwidth, spacing) == blocks

@@ -14,7 +14,7 @@ from cosim.physics.vehicles import BatteryPack, Copter, Rover, VehicleFleet, pha
 from cosim.physics.vehicles.engagement import Engagements
 from cosim.physics.vehicles.follow import apart, fenced, stand_off
 from cosim.physics.vehicles.records import RECORD
-from cosim.physics.vehicles.reports import Chance, Links, Reports
+from cosim.physics.vehicles.reports import Chance, PairLinks, Reports
 from cosim.physics.vehicles.rule import Follow
 
 RULE = Follow(report=0.2)
@@ -29,7 +29,7 @@ class Field:
         self.fleet.set_speed([1], 1.0)
         self.fleet.go([1], [[30.0, 5000.0, 0.0]])
         self.pairs = Engagements(self.fleet, [0], [1], rule, keys=[7])
-        self.links = Links.steady(1, delay, loss)
+        self.links = PairLinks.steady(1, delay, loss)
         self.done = np.zeros(1, bool)
         self.seen = [self.state]
 
@@ -128,7 +128,7 @@ def test_an_order_to_one_that_follows_changes_nothing():
 
 def test_when_nothing_is_heard_it_hovers_and_then_returns():
     field = Field().run(5.0).engage().run(60.0)
-    field.links = Links.steady(1, 0.1, 1.0)
+    field.links = PairLinks.steady(1, 0.1, 1.0)
     field.run(64.0)
     assert field.state == "follow"
     assert np.hypot(field.fleet.state["vx"][0], field.fleet.state["vy"][0]) < 0.1  # stale after 2 s
@@ -149,7 +149,7 @@ def test_commands_that_are_lost_are_sent_again_and_given_up():
     assert field.seen == ["home-idle"]
     assert (field.record()["outcome"], field.record()["reason"]) == ("failed", "unheard")
     field = Field(loss=1.0).run(5.0).engage().run(7.5)
-    field.links = Links.steady(1, 0.3, 0.0)
+    field.links = PairLinks.steady(1, 0.3, 0.0)
     field.run(10.0)
     assert field.state == "takeoff"
     assert field.record()["latency"] == pytest.approx(3.4, abs=0.15)  # three tries, 1 s apart, and the delay
@@ -225,7 +225,7 @@ def test_the_same_keys_give_the_same_flight_beside_others():
         pairs.command(np.arange(count), engage=True)
         while fleet.now < 40.0:
             fleet.advance(fleet.now + 0.1)
-            pairs.tick(Links.steady(count, 0.2, 0.4))
+            pairs.tick(PairLinks.steady(count, 0.2, 0.4))
         return pairs.records()
 
     alone, many = fly(1), fly(5)
@@ -234,6 +234,7 @@ def test_the_same_keys_give_the_same_flight_beside_others():
         assert np.array_equal(alone[0][name], same[name], equal_nan=True), name
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(st.lists(st.tuples(st.floats(0.5, 25.0), st.booleans()), min_size=1, max_size=6), st.floats(0.0, 0.6))
 def test_every_order_comes_to_an_end_and_the_ways_are_those_of_the_states(orders, loss):
@@ -251,7 +252,7 @@ def test_every_order_comes_to_an_end_and_the_ways_are_those_of_the_states(orders
     field = Field(loss=loss).run(2.0)
     for gap, on in orders:
         field.engage(on).run(field.fleet.now + gap)
-    field.links = Links.steady(1)
+    field.links = PairLinks.steady(1)
     field.run(field.fleet.now + 6.0).engage(False).run(field.fleet.now + 120.0)
     for before, after in zip(field.seen, field.seen[1:], strict=False):
         assert after in allowed[before]

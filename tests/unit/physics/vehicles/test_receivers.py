@@ -9,7 +9,7 @@ from cosim.physics.vehicles import Copter, Rover, VehicleFleet
 from cosim.physics.vehicles import phases as ph
 from cosim.physics.vehicles.engagement import Engagements
 from cosim.physics.vehicles.receivers import PositionErrors
-from cosim.physics.vehicles.reports import Links
+from cosim.physics.vehicles.reports import PairLinks
 from cosim.physics.vehicles.rule import Follow
 
 
@@ -39,7 +39,7 @@ def engaged(error=(0.0, 0.0, 0.0), spread=0.0, count=1):
     pairs.command(range(count), engage=True)
     while fleet.now < 60.0:
         fleet.advance(fleet.now + 0.1)
-        pairs.tick(Links.steady(count))
+        pairs.tick(PairLinks.steady(count))
     return fleet, pairs
 
 
@@ -57,7 +57,7 @@ def test_arming_takes_its_time_and_another_for_each():
         each.command(range(len(each)), engage=False)
         while (each.fleet.state["armed"][: len(each)] != 0).any():
             each.fleet.advance(each.fleet.now + 0.1)
-            each.tick(Links.steady(len(each)))
+            each.tick(PairLinks.steady(len(each)))
     arming = pairs.records()["t_arm"]
     assert still.records()["t_arm"] == pytest.approx([1.0], abs=0.11)
     assert arming.min() >= 1.0 - 1e-9

@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.physics.vehicles import Rover, VehicleFleet
-from cosim.physics.vehicles.rows import Rows, _bend
+from cosim.physics.vehicles.rows import FieldRows, _bend
 
 
 def test_rows_alternate_and_lie_to_the_right():
-    course, row_of = Rows((10.0, 20.0), rows=3, pitch=4.0, length=50.0).course()
+    course, row_of = FieldRows((10.0, 20.0), rows=3, pitch=4.0, length=50.0).course()
     assert [(w.x, w.y) for w in course] == [(10, 20), (10, 70), (14, 70), (14, 20), (18, 20), (18, 70)]
     assert row_of.tolist() == [-1, 0, -1, 1, -1, 2]
 
 
 def test_rows_follow_their_heading():
-    course, _ = Rows(rows=2, pitch=2.0, length=10.0, heading=math.pi / 2).course()
+    course, _ = FieldRows(rows=2, pitch=2.0, length=10.0, heading=math.pi / 2).course()
     assert np.array([(w.x, w.y) for w in course]) == pytest.approx(np.array([(0, 0), (10, 0), (10, -2), (0, -2)]))
 
 
 def test_speeds_and_stops_belong_to_rows():
-    course, row_of = Rows(rows=3, speeds=(1.0, 2.0), stop=5.0).course()
+    course, row_of = FieldRows(rows=3, speeds=(1.0, 2.0), stop=5.0).course()
     ends = [w for w, row in zip(course, row_of, strict=True) if row >= 0]
     assert [w.speed for w in ends] == [1.0, 2.0, 1.0]
     assert [w.hold for w in ends] == [5.0, 5.0, 5.0]
@@ -44,7 +44,7 @@ def test_turns_join_two_rows_smoothly(pitch, radius):
 
 
 def test_a_rover_with_that_radius_drives_it():
-    field = Rows((0.0, 0.0), rows=3, pitch=3.0, length=30.0, headland=1.0, turn=2.0)
+    field = FieldRows((0.0, 0.0), rows=3, pitch=3.0, length=30.0, headland=1.0, turn=2.0)
     fleet = VehicleFleet([Rover(steering="ackermann")], [(0.0, -5.0, 0.0)], substep=0.02)
     course, row_of = field.course()
     fleet.set_mission(0, course)
@@ -63,7 +63,7 @@ def test_a_rover_with_that_radius_drives_it():
 
 
 def test_places_on_rows():
-    field = Rows((0.0, 0.0), rows=2, pitch=4.0, length=100.0)
+    field = FieldRows((0.0, 0.0), rows=2, pitch=4.0, length=100.0)
     assert field.on_row(1, 0.25) == pytest.approx((4.0, 75.0, math.pi))
     assert field.box(1.0) == pytest.approx((-3.0, -1.0, 7.0, 101.0))
 
@@ -71,4 +71,4 @@ def test_places_on_rows():
 @pytest.mark.parametrize("wrong", [{"rows": 0}, {"pitch": 0.0}, {"headland": -1.0}, {"speeds": (0.0,)}])
 def test_impossible_fields_are_refused(wrong):
     with pytest.raises(ValueError, match=r"above 0|below 0"):
-        Rows(**wrong)
+        FieldRows(**wrong)

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from cosim.physics.vehicles import Rover, VehicleFleet, phases
-from cosim.physics.vehicles.coverage import Coverage
+from cosim.physics.vehicles.coverage import FieldCoverage
 from cosim.physics.vehicles.missions import MissionRunner
 from cosim.physics.vehicles.records import RECORD
-from cosim.physics.vehicles.reports import Links
-from cosim.physics.vehicles.rows import Rows
+from cosim.physics.vehicles.reports import PairLinks
+from cosim.physics.vehicles.rows import FieldRows
 from cosim.physics.vehicles.study import fit, study
 
-FIELD = Rows((40.0, 0.0), rows=4, length=120.0, turn=1.6)
+FIELD = FieldRows((40.0, 0.0), rows=4, length=120.0, turn=1.6)
 HOMES = [(0.0, 0.0), (-150.0, -50.0), (40.0, 300.0)]
 PLACES = [(0, 0.1), (1, 0.5), (2, 0.8)]
 
@@ -41,7 +41,7 @@ def test_the_surface_explains_the_times(found):
 
 
 def test_batches_change_nothing(found):
-    lossy = lambda away: Links.steady(len(away), 0.2, 0.3)  # noqa: E731
+    lossy = lambda away: PairLinks.steady(len(away), 0.2, 0.3)  # noqa: E731
     one, other = (study(HOMES[:2], PLACES, FIELD, follow=5.0, links=lossy, batch=size).records for size in (100, 2))
     for name in RECORD.names:
         assert np.array_equal(one[name], other[name], equal_nan=name not in ("pair", "number", "outcome", "reason")), (
@@ -69,7 +69,7 @@ def test_places_off_the_field_are_refused():
 
 
 def test_a_camera_sees_what_its_footprint_covers():
-    coverage = Coverage(1, (0.0, 0.0, 100.0, 100.0), 1.0)
+    coverage = FieldCoverage(1, (0.0, 0.0, 100.0, 100.0), 1.0)
     look = np.array([[50.0, 50.0, 0.0, 10.0, 5.0]])  # 20 m across, 10 m along
     one = np.array([0])
     assert coverage.look(one, look, np.array([1])) == pytest.approx([200.0])
@@ -81,8 +81,16 @@ def test_a_camera_sees_what_its_footprint_covers():
     )  # half outside
 
 
+def test_a_field_of_more_cells_than_memory_holds_has_larger_ones(monkeypatch):
+    monkeypatch.setattr("cosim.physics.vehicles.coverage._MOST", 2e4)
+    coverage = FieldCoverage(2, (0.0, 0.0, 1000.0, 1000.0), 1.0)  # 100 x 100 cells of 10 m for each
+    look = np.array([[500.0, 500.0, 0.0, 40.0, 20.0]])
+    assert coverage.look(np.array([0]), look, np.array([1])) == pytest.approx([3200.0])
+    assert coverage.total() == 3200.0
+
+
 def working(pauses=(), **options):
-    field = Rows(rows=2, pitch=4.0, length=20.0, **options)
+    field = FieldRows(rows=2, pitch=4.0, length=20.0, **options)
     course, row_of = field.course()
     fleet = VehicleFleet([Rover()], [(0.0, -2.0, 0.0)], substep=0.05)
     fleet.set_mission(0, course)

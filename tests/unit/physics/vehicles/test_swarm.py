@@ -119,8 +119,8 @@ def test_nobody_is_told_more_than_its_acceleration_can_follow():
         swarm.policies[0] = there if k < 30 else back  # all turn round at once
         before = np.column_stack([fleet.state[axis] for axis in ("vx", "vy", "vz")])
         swarm.tick()
-        told = np.column_stack([fleet.state[f"target_{axis}"] for axis in ("vx", "vy", "vz")])
-        assert np.linalg.norm(told - before, axis=1).max() <= 2.0 / 3.0 + 1e-6
+        reported = np.column_stack([fleet.state[f"target_{axis}"] for axis in ("vx", "vy", "vz")])
+        assert np.linalg.norm(reported - before, axis=1).max() <= 2.0 / 3.0 + 1e-6
         fleet.advance(10.0 + 0.1 * (k + 1))
     swarm.watch()
     assert np.linalg.norm(before, axis=1).max() > 2.0

@@ -11,6 +11,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -202,11 +204,28 @@ def test_the_page_fits_a_phone_and_the_dark(browser, replayed):
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
+def posted(page, token, **asked):
+    """The answer to a command in JSON over HTTP, as a program without a ZeroMQ library gives it."""
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"http://{page.origin}/api/control", json.dumps(asked).encode(), headers)
+    with urllib.request.urlopen(request, timeout=LIMIT) as answer:
+        return json.load(answer)
+
+
+def inject(browser, page, event, **values):
+    """Choose an event, fill its fields in, and let it happen."""
+    browser.find_element("xpath", f"//form[@id='inject']//option[.='{event}']").click()
+    for name, value in values.items():
+        page.type(f"#inject input[name={name}]", value)
+    browser.find_element("css selector", "#inject button").click()
+
+
 QUEUE = SCENARIO.replace("{kind: device}", "{kind: device, at: [0 m, 0 m]}").replace(
     "1 x 1 GHz}", "1 x 1 GHz, at: [50 m, 20 m]}"
 )
 
 
+@pytest.mark.slow
 def test_candidates_are_asked_for_and_answered(browser, tmp_path):
     scenario = tmp_path / "queue.yaml"
     scenario.write_text(QUEUE)
@@ -268,10 +287,20 @@ def test_a_live_run_is_watched_and_steered(browser, tmp_path):
             time.sleep(1.5)
             assert page.data("time") == stood
 
-            page.type("#inject input[name=target]", "north")
-            page.type("#inject input[name=for]", "for 3 s")
-            browser.find_element("css selector", "#inject button").click()
-            until(lambda: page.text("#answer") == "done", "the event was refused")
+            assert posted(page, token, do="commands")["commands"]["degrade"]["keys"]["link"]["needed"]
+            assert posted(page, token, do="degrade", link="north/cloud", rate="50 %")["event"]["do"] == "degrade"
+            with pytest.raises(urllib.error.HTTPError, match="400"):
+                posted(page, token, do="degrade", link="north/nowhere", rate="50 %")
+            offered = [one.text for one in browser.find_elements("css selector", "#inject option")]
+            assert {"fail", "degrade", "jammer-on", "set-scheduler", "deploy", "scale"} <= set(offered)
+            inject(browser, page, "fail", node="north", **{"for": "3 s"})
+            until(lambda: page.text("#answer").startswith("fail at north, with"), "the event was refused")
+            inject(browser, page, "degrade", link="south/cloud", delay="20 ms", loss="5 %")
+            until(lambda: page.text("#answer").startswith("degrade at south/cloud, with"))
+            inject(browser, page, "set-scheduler", scheduler="nearest")
+            until(lambda: page.text("#answer").startswith("set-scheduler, with"))
+            inject(browser, page, "set-scheduler", scheduler="neerest")
+            until(lambda: "there is no scheduler 'neerest'" in page.text("#answer"))
             browser.find_element("id", "pause").click()
             until(lambda: "fail" in page.text("#events"), "the event did not happen")
             until(lambda: "interactive" in page.text("#badges"))
@@ -282,7 +311,10 @@ def test_a_live_run_is_watched_and_steered(browser, tmp_path):
             process.wait(LIMIT)
             until(lambda: "ended, partial" in page.text("#badges"), "the end of the run is not shown")
             page.is_clean(
-                expected=("/api/control - Failed to load resource: the server responded with a status of 401",)
+                expected=tuple(
+                    f"/api/control - Failed to load resource: the server responded with a status of {status}"
+                    for status in (400, 401)
+                )
             )
         assert viewer.returncode == 0
     manifest = json.loads(next((tmp_path / "runs").glob("*/*/manifest.json")).read_text())

@@ -20,11 +20,11 @@ from cosim import load
 from cosim.contract.errors import SetupError
 from cosim.report.web.app import make_app
 from cosim.report.web.finished import FinishedRun
-from cosim.report.web.message import unpack
 from cosim.results.folder import RunFolder
 from cosim.results.session import run_plan
 from cosim.scenario.load import load as load_scenario
 from cosim.scenario.plan.compile import compile_plan
+from tests.unit.report.web.wire import unpack
 
 ROOT = Path(__file__).resolve().parents[4]
 

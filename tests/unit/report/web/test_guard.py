@@ -12,7 +12,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from cosim.report.web.app import STATIC, make_app
 from cosim.report.web.finished import FinishedRun
-from cosim.report.web.guard import Guard
+from cosim.report.web.guard import WebGuard
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def client(run_folder):
     ],
 )  # fmt: skip
 def test_names_must_be_known_and_numbers_cannot_be_rebound(host, known):
-    assert Guard(None, ["lab.example"]).knows(host) is known
+    assert WebGuard(None, ["lab.example"]).knows(host) is known
 
 
 def test_a_rebound_name_gets_nothing(client):
@@ -43,6 +43,28 @@ def test_a_rebound_name_gets_nothing(client):
         client.websocket_connect("ws://127.0.0.1:8008/api/frames", headers={"host": "evil.example"}),
     ):
         pass
+
+
+def test_with_a_password_strangers_get_nothing_and_browsers_keep_their_login(run_folder):
+    app = make_app(FinishedRun(run_folder), password="s3cret: word")
+    with TestClient(app, base_url="http://127.0.0.1:8008") as browser:
+        for path in ("/", "/api/scene", "/static/app.mjs"):
+            for auth in (None, ("me", "s3cret"), ("s3cret: word", "")):
+                found = browser.get(path, auth=auth)
+                assert found.status_code == 401
+                assert found.headers["www-authenticate"].startswith("Basic ")
+                assert "set-cookie" not in found.headers
+        for headers in ({}, {"authorization": "Basic ?"}, {"cookie": "cosim-login="}):
+            with (
+                pytest.raises(WebSocketDisconnect),
+                browser.websocket_connect("ws://127.0.0.1:8008/api/frames", headers=headers),
+            ):
+                pass
+        assert browser.get("/", auth=("me", "s3cret: word")).status_code == 200
+        assert browser.get("/api/scene").status_code == 200  # by the cookie
+        with browser.websocket_connect("ws://127.0.0.1:8008/api/frames") as socket:
+            socket.send_json({"at": 1.0})
+            assert len(socket.receive_bytes()) > 100
 
 
 def test_a_foreign_page_can_neither_watch_nor_steer(client):

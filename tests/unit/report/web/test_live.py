@@ -20,12 +20,12 @@ from cosim.contract.frame import Frame, SlotTable
 from cosim.contract.signals import TASK_STATUS
 from cosim.report.web import history
 from cosim.report.web.app import VIEWERS, make_app
-from cosim.report.web.history import History
+from cosim.report.web.history import ChartHistory
 from cosim.report.web.live import LiveSource
-from cosim.report.web.message import unpack
 from cosim.results.observed import Publishing
 from cosim.talk.control import ControlSocket
 from cosim.talk.publish import Publisher
+from tests.unit.report.web.wire import unpack
 
 LIMIT = 60.0
 
@@ -160,7 +160,7 @@ def test_an_ended_run_keeps_its_last_places(publisher, source):
 def test_seconds_in_which_the_emulation_is_in_doubt_are_told_at_once(publisher, source):
     names = ("doubtful", "doubtful_at", "lag", "late", "unread", "overflowed")
 
-    def told(tick, *row):
+    def reported(tick, *row):
         columns = {name: np.array([value]) for name, value in zip(names, row, strict=True)}
         frame = Frame("emulation", tick * 0.5, np.array([0], np.int32), columns)
         serial, deadline = source.serial, time.monotonic() + LIMIT
@@ -170,10 +170,10 @@ def test_seconds_in_which_the_emulation_is_in_doubt_are_told_at_once(publisher, 
             time.sleep(0.01)
         return unpack(source.frame(None, -1))[0]["state"].get("emulation")
 
-    assert told(1, 0, math.nan, 0.001, 0, 0, 0) is None
-    assert told(2, 1, 0.5, 0.3, 1, 0, 0)["at"] == [0.5]
-    assert told(3, 1, 0.5, 0.3, 1, 0, 0)["at"] == [0.5]
-    found = told(4, 3, 2.0, 0.3, 1, 12, 0)
+    assert reported(1, 0, math.nan, 0.001, 0, 0, 0) is None
+    assert reported(2, 1, 0.5, 0.3, 1, 0, 0)["at"] == [0.5]
+    assert reported(3, 1, 0.5, 0.3, 1, 0, 0)["at"] == [0.5]
+    found = reported(4, 3, 2.0, 0.3, 1, 12, 0)
     assert (found["at"], found["doubtful"], found["lag"], found["unread"]) == ([0.5, 2.0], 3, 0.3, 12)
 
 
@@ -212,7 +212,7 @@ def test_a_single_node_is_followed_until_another_one_has_its_slot(monkeypatch, p
 def test_history_stays_in_bounds_and_in_step(gaps):
     history.POINTS, before = 16, history.POINTS
     try:
-        kept, now = History(SCENE), 0.0
+        kept, now = ChartHistory(SCENE), 0.0
         for gap in gaps:
             now += gap
             frames = {frame.signal: (frame,) for frame in cars(now, gap % 3)}

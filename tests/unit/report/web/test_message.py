@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.report.web.message import ALIGN, pack, pack_columns, strict, unpack
+from cosim.report.web.message import ALIGN, pack, pack_columns, strict
+from tests.unit.report.web.wire import unpack
 
 COLUMNS = st.dictionaries(
     st.text(min_size=1, max_size=8),

@@ -10,7 +10,7 @@ import pytest
 from cosim.physics.vehicles.weeds import FILE, WeedField, growth
 from cosim.report.web.pictures import SIDE, Pictures
 
-TOLD = {"taken": 3.0, "x": 5.0, "y": 5.0, "heading": 90.0, "pixel": 0.005, "light": 2e4, "found": 7.0}
+REPORTED = {"taken": 3.0, "x": 5.0, "y": 5.0, "heading": 90.0, "pixel": 0.005, "light": 2e4, "found": 7.0}
 
 
 @pytest.fixture
@@ -23,17 +23,17 @@ def folder(tmp_path):
 
 def test_a_picture_is_rendered_small_and_kept_until_there_is_another(folder):
     pictures = Pictures(folder)
-    data = pictures.png("uav", TOLD)
+    data = pictures.png("uav", REPORTED)
     assert data.startswith(b"\x89PNG")
     assert [int.from_bytes(data[k : k + 4], "big") for k in (16, 20)] == [SIDE, SIDE // 2]
-    assert pictures.png("uav", TOLD) is data
-    assert pictures.png("uav", {**TOLD, "x": 6.0}) != data
+    assert pictures.png("uav", REPORTED) is data
+    assert pictures.png("uav", {**REPORTED, "x": 6.0}) != data
 
 
 def test_who_has_no_picture_has_none(folder, tmp_path):
-    assert Pictures(folder).png("tractor", TOLD) is None
+    assert Pictures(folder).png("tractor", REPORTED) is None
     assert Pictures(folder).png("uav", {}) is None
-    assert Pictures(folder).png("uav", {**TOLD, "taken": math.nan}) is None
-    assert Pictures(None).png("uav", TOLD) is None
+    assert Pictures(folder).png("uav", {**REPORTED, "taken": math.nan}) is None
+    assert Pictures(None).png("uav", REPORTED) is None
     (folder / "logs" / "vehicle" / FILE).write_bytes(b"no field")
-    assert Pictures(folder).png("uav", TOLD) is None
+    assert Pictures(folder).png("uav", REPORTED) is None

@@ -14,6 +14,7 @@ from cosim.contract.node_keys import Battery
 from cosim.scenario.plan.compile import checked, plan_of
 from cosim.scenario.plan.estimate import Machine, estimate
 from cosim.scenario.plan.variants import wrong_values
+from tests.extensions import needs
 
 BASE = """\
 apiVersion: cosim/v1
@@ -61,7 +62,7 @@ def test_the_base_is_right(write):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "path", "told"),
+    ("old", "new", "path", "reported"),
     [
         ("scheduler: nearest", "scheduler: mypolicy:soonest", "adapters.continuum.scheduler", "mypolicy"),
         ("scheduler: nearest", "scheduler: math:pi", "adapters.continuum.scheduler", "not a function"),
@@ -77,19 +78,19 @@ def test_the_base_is_right(write):
         ("continuum: {", "more: {use: 'nowhere:ADAPTER'}\n  continuum: {", "adapters.more.use", "cannot be used"),
     ],
 )
-def test_what_would_end_a_run_is_found_with_its_line(write, old, new, path, told):
+def test_what_would_end_a_run_is_found_with_its_line(write, old, new, path, reported):
     file = write((old, new))
     if "cam-1" in new:  # two of three have no way: a warning
         assert "cannot reach any host" in plan_of(file).warnings[0]
         return
     found = problems(file)
     (mine,) = [one for one in found if one.path == path]
-    assert told in str(mine)
+    assert reported in str(mine)
     assert mine.line
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "path", "told"),
+    ("old", "new", "path", "reported"),
     [
         ("duration: 10 s", "duration: 2026-05-12", "run.duration", "how long after the start"),
         ("duration: 10 s", "duration: 1:30", "run.duration", "write how long it is"),
@@ -110,18 +111,18 @@ def test_what_would_end_a_run_is_found_with_its_line(write, old, new, path, told
         ("{duration: 10 s,", "{duration: 10 s", "", "a comma is missing"),
     ],
 )
-def test_usual_slips_are_told_with_the_remedy(write, old, new, path, told):
+def test_usual_slips_are_told_with_the_remedy(write, old, new, path, reported):
     found = problems(write((old, new)))
-    assert any(one.path == path and told in str(one) for one in found), [str(one) for one in found]
+    assert any(one.path == path and reported in str(one) for one in found), [str(one) for one in found]
     assert not any("selects no node" in str(one) for one in found if "cam-[1..9" not in new)
 
 
 def test_other_encodings_are_told(tmp_path):
     file = tmp_path / "farm.cosim.yaml"
-    for encoding, told in (("utf-16", "the file is UTF-16; save it as UTF-8"), ("latin-1", "save it as UTF-8")):
+    for encoding, reported in (("utf-16", "the file is UTF-16; save it as UTF-8"), ("latin-1", "save it as UTF-8")):
         file.write_bytes(BASE.replace("name: farm", "name: farm\ntitle: Caf\u00e9").encode(encoding))
         (found,) = problems(file)
-        assert told in str(found)
+        assert reported in str(found)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +130,11 @@ def test_other_encodings_are_told(tmp_path):
     [
         ("every 1 s", "every 1 s, start: 10 s", "workloads.film.start: is not before the end of the run"),
         ("links:", "links:\n  - {between: [cloud, edge], rate: 1 Mbit/s}", "a second time, beside links.0"),
+        (
+            "rate: 10 Mbit/s",
+            "rate: 10 Mbit/s, delay: 1 ms, jitter: 2 ms",
+            "links.0.jitter: is above the delay of 0.001",
+        ),
     ],
 )
 def test_what_has_no_effect_is_warned_of(write, old, new, warning):
@@ -138,6 +144,27 @@ def test_what_has_no_effect_is_warned_of(write, old, new, warning):
 def test_ends_without_a_beginning_are_warned_of(write):
     plan = plan_of(write(more="events: [{at: 1 s, do: recover, node: edge}, {at: 2 s, do: fail, node: edge}]\n"))
     assert "events.0.do: ends what no event has begun before 1 s" in plan.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("event", "reported"),
+    [
+        ("do: set-scheduler, scheduler: edf", ""),
+        ("do: set-scheduler, scheduler: edff", "events.0.do: there is no scheduler 'edff'"),
+        ("do: set-scheduler, scheduler: edf, node: edge", "events.0.do: a scheduler decides for all nodes"),
+        ("do: scale, component: film, node: edge, count: 1", "events.0.do: only the scheduler 'mlsysops'"),
+        ("do: deploy, component: film", "'do: deploy' needs 'node'"),
+        ("do: deploy, component: film, node: edge, for: 5 s", "'do: deploy' has no end"),
+    ],
+)
+def test_events_that_no_adapter_can_carry_out_are_refused_at_their_line(write, event, reported):
+    file = write(more=f"events: [{{at: 1 s, {event}}}]\n")
+    if not reported:
+        assert plan_of(file).events[0].do == "set-scheduler"
+        return
+    found = problems(file)
+    assert reported in "\n".join(map(str, found))
+    assert all(one.line for one in found)
 
 
 JAMMED = ("links:", """\
@@ -164,32 +191,33 @@ def test_jammers_that_never_send_are_warned_of(write, events, silent):
 
 
 @pytest.mark.parametrize(
-    ("node", "told"), [("edge", ""), ("'*'", ""), ("cam-1", "interval has no such node to fail; name one of edge")]
+    ("node", "reported"), [("edge", ""), ("'*'", ""), ("cam-1", "interval has no such node to fail; name one of edge")]
 )
-def test_failures_that_strike_nothing_are_warned_of(write, node, told):
+def test_failures_that_strike_nothing_are_warned_of(write, node, reported):
     changed = ("continuum: {scheduler: nearest}", "interval: {demand: 100 MHz}")
     file = write(changed, more=f"events: [{{at: 1 s, do: fail, node: {node}, for: 2 s}}]\n")
     warned = " ".join(one for one in plan_of(file).warnings if one.startswith("events"))
-    assert (told in warned) if told else not warned
+    assert (reported in warned) if reported else not warned
 
 
 @pytest.mark.parametrize(
-    ("pauses", "told"),
+    ("pauses", "reported"),
     [
         ("{at: 3 s, for: 2 s}, {at: 5 s, for: 1 s}", []),
         ("{at: 5 s, for: 3 s}, {at: 3 s, for: 4 s}", ["pauses.0.at: begins at 5 s, while another pause lasts until 7"]),
         ("{at: 0 s, for: 2 s}", ["pauses.0: ends at 2 s, before the mission begins at 2 s"]),
     ],
 )
-def test_pauses_within_others_and_before_the_mission_are_warned_of(write, pauses, told):
+def test_pauses_within_others_and_before_the_mission_are_warned_of(write, pauses, reported):
     mission = f"{{points: [[60 m, 0 m]], start: 2 s, pauses: [{pauses}]}}"
     rover = ("  cloud:", "  rov: {kind: rover, at: [50 m, 0 m], vehicle: {frame: rover}}\n  cloud:")
     found = plan_of(write(rover, ("continuum: {", f"vehicle: {{missions: {{rov: {mission}}}}}\n  continuum: {{")))
     assert [
-        one.split(";")[0].partition("rov.")[2][: len(word)] for one, word in zip(found.warnings, told, strict=True)
-    ] == told
+        one.split(";")[0].partition("rov.")[2][: len(word)] for one, word in zip(found.warnings, reported, strict=True)
+    ] == reported
 
 
+@needs("edgecloudsim")
 def test_what_another_model_makes_of_a_workload_is_not_warned_of(write):
     """The offloading model names its applications and places; the continuum takes everything."""
     studied = """offloading:

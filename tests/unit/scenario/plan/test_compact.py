@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cosim.contract.entities import Event, Fleet, Link, Node, Scene, SlotRange, alike
+from cosim.contract.link import LinkState
 from cosim.scenario.plan.compact import compact, expanded
 from cosim.scenario.plan.compile import plan_of
 from cosim.scenario.plan.store import plan_from_dict
@@ -16,6 +17,8 @@ def whole(plan):
     from dataclasses import asdict
 
     data = asdict(plan)
+    for link in data["scene"]["links"]:
+        link["state"] = link["state"]._asdict()
     del data["root"]
     return json.loads(json.dumps(data, default=lambda block: block.model_dump(mode="json", by_alias=True)))
 
@@ -33,7 +36,7 @@ def test_a_range_of_nodes_is_written_once():
     nodes = tuple(replace(one, id=f"d-{k}", position=(float(k), 0.0, 0.0)) for k in range(1000))
     fleets = (Fleet("f", "sumo", 0, 5, one), Fleet("g", "sumo", 0, 7, one))
     every = (*(SlotRange(k) for k in range(1000)), SlotRange(1000, 5), SlotRange(1005, 7))
-    scene = Scene.build(nodes, fleets, (Link(every, every[:1], 1.0, 0.0, 0.0, 0.0),))
+    scene = Scene.build(nodes, fleets, (Link(every, every[:1], LinkState(1.0)),))
     plan = replace(plan, scene=scene, events=(Event(1.0, "fail", every[3:5]),))
     short = compact(plan)
     assert len(short["scene"]["nodes"]["like"]) == 1

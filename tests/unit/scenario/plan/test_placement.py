@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cosim.contract.errors import ScenarioError
-from cosim.contract.trust import is_outside
+from cosim.contract.trust import DataFile
 from cosim.scenario.placement import Placement, places, read
 from cosim.scenario.plan.compile import plan_of
 
@@ -114,7 +114,8 @@ def test_a_placement_is_written_as_it_is_read(tmp_path, text):
 
 
 def test_files_of_points_count_as_files(tmp_path):
-    assert is_outside("points ../masts.csv", tmp_path)
-    assert is_outside("trace /etc/passwd", tmp_path)
-    assert not is_outside("points masts.csv", tmp_path)
-    assert not is_outside("0.05 /h", tmp_path)
+    (tmp_path / "masts.csv").touch()
+    assert "outside" in DataFile("points").problem("points ../masts.csv", tmp_path)
+    assert "outside" in DataFile("trace").problem("trace /etc/passwd", tmp_path)
+    assert not DataFile("points").problem("points masts.csv", tmp_path)
+    assert not DataFile("points").problem("grid in 0.05 /h", tmp_path)

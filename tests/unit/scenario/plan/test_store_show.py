@@ -50,11 +50,11 @@ def test_the_description_names_everything(make_plan: MakePlan) -> None:
 
 
 def test_the_computers_on_board_of_a_fleet_are_named(make_plan: MakePlan) -> None:
-    def told(count: int) -> str:
+    def reported(count: int) -> str:
         return describe(make_plan(text=TINY.format(more=f", capacity: {count}, runs: vedgenode")))
 
-    assert "cars (from traffic), on board cars-1 .. cars-8" in told(8)
-    assert told(1).count("cars (from traffic), on board cars-1 ") == 1
+    assert "cars (from traffic), on board cars-1 .. cars-8" in reported(8)
+    assert reported(1).count("cars (from traffic), on board cars-1 ") == 1
 
 
 def test_the_smallest_plan_can_be_described(make_plan: MakePlan) -> None:
@@ -62,7 +62,7 @@ def test_the_smallest_plan_can_be_described(make_plan: MakePlan) -> None:
 
 
 def test_links_that_lose_in_rows_and_reorder_are_shown(make_plan: MakePlan) -> None:
-    link = "{between: [a, b], delay: 20 ms, loss: 2 %, burst: 8, reorder: 1 %}"
+    link = "{between: [a, b], delay: 20 ms, loss: 2 %, burst: 8, reorder: 1 %, duplicate: 0.5 %}"
     nodes = "{a: {kind: device}, b: {kind: edge, cpu: 1 x 1 GHz}}"
     text = describe(make_plan(text=TINY[: TINY.index("nodes")].format() + f"nodes: {nodes}\nlinks: [{link}]\n"))
-    assert "20 ms, 1 % reordered  0.02, 8 in a row" in text
+    assert "20 ms, 1 % reordered  0.02, 8 in a row, 0.5 % twice" in text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import sys
 import time
 from pathlib import Path
 
@@ -69,11 +68,9 @@ class Card:
             self.socket.settimeout(30.0)
 
 
-@pytest.fixture(params=["python", pytest.param("compiled", marks=pytest.mark.needs("cc"))])
+@pytest.fixture(params=[pytest.param("linkd", marks=pytest.mark.needs("cc"))])
 def command(request):
-    found, _ = compiled.command(seed=3, python=request.param == "python")
-    assert (found[0] == sys.executable) == (request.param == "python")
-    return found
+    return [str(compiled.linkd()), "--seed=3"]
 
 
 @pytest.fixture

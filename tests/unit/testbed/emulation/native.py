@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 
+from cosim.contract.link import INTEGERS
 from cosim.testbed.emulation import compiled
 from cosim.testbed.emulation.protocol import PairCount
 
@@ -14,6 +15,10 @@ NEVER = 2**64 - 1
 
 class Count(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("frames", "bytes", "lost", "dropped")]
+
+
+class State(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in INTEGERS]
 
 
 class Totals(ctypes.Structure):
@@ -45,7 +50,7 @@ def library():
     found.switch_detach.argtypes = [pointer, u32]
     found.switch_cell.argtypes = [pointer, u32, ctypes.c_bool]
     found.switch_channel.argtypes = [pointer, u32, i32]
-    found.switch_link.argtypes = [pointer, u32, u32, u64, u64, u32, u64, u64, u64, u32]
+    found.switch_link.argtypes = [pointer, u32, u32, ctypes.POINTER(State), u64]
     found.switch_link.restype = ctypes.c_bool
     found.switch_offer.argtypes = [pointer, u64, u32, text, u32]
     found.switch_deliver.argtypes = [pointer, u64]
@@ -78,8 +83,9 @@ class NativeSwitch:
     def cell(self, port, cell):
         self._library.switch_cell(self._switch, port, cell)
 
-    def link(self, *state):
-        assert self._library.switch_link(self._switch, *state, *(0, 0)[len(state) - 7 :])
+    def link(self, sender, receiver, delay, jitter, loss, rate, limit, burst=0, reorder=0, duplicate=0):
+        state = State(rate, delay // 1000, jitter // 1000, loss, burst, reorder, duplicate)
+        assert self._library.switch_link(self._switch, sender, receiver, state, limit)
 
     def offer(self, now, sender, frame):
         self._library.switch_offer(self._switch, now, sender, frame, len(frame))

@@ -1,4 +1,6 @@
-"""A switch whose every ordered pair of ports is a link of its own: the rules of linkd, without clock and devices.
+"""The rules of linkd once more, without clock and devices: what the C program in `native/` does is compared with this.
+
+A switch whose every ordered pair of ports is a link of its own.
 
 A frame of one receiver goes to the port that has its MAC, a group frame to all ports to which its port
 has a link. On each link it passes, in this order:
@@ -19,20 +21,23 @@ has a link. On each link it passes, in this order:
 
 Times are integer nanoseconds of any clock that does not go back. Chance is a hash of the seed, the pair
 and the number of the frame on that pair (splitmix64), so it does not depend on what other pairs do. The C
-program in `native/` follows these rules to the bit.
+program follows these rules to the bit.
 """
 
 from __future__ import annotations
 
 import heapq
+import struct
 from collections import deque
 from collections.abc import Callable
 
-from cosim.testbed.emulation.protocol import ALL_LOST, MAX_PORTS, PairCount
+from cosim.testbed.emulation import protocol
+from cosim.testbed.emulation.protocol import MAX_PORTS, PairCount
 
 HEADER = 14  # B of an Ethernet header
 MOST = 256 << 20  # B on their way, all links together
 SECOND = 1_000_000_000  # ns
+ALL_LOST = 1_000_000  # ppm
 ALL = MAX_PORTS  # in place of a receiver: a group
 _WORD = (1 << 64) - 1
 _STEP = 0x9E3779B97F4A7C15
@@ -83,7 +88,7 @@ class SwitchLink:
     """State and counts of an ordered pair of ports."""
 
     __slots__ = (
-        "bad", "bytes", "delay", "dropped", "enter", "frames", "free_at", "jitter",
+        "bad", "bytes", "delay", "dropped", "duplicate", "enter", "frames", "free_at", "jitter",
         "key", "last", "leave", "loss", "lost", "offered", "rate", "reorder", "room",
     )  # fmt: skip
 
@@ -94,7 +99,7 @@ class SwitchLink:
         self.loss = ALL_LOST  # ppm
         self.leave = self.enter = 0  # of 2^32: chance that a frame ends a burst of losses or begins one, 0: no bursts
         self.bad = False  # in a burst
-        self.reorder = 0  # ppm
+        self.reorder = self.duplicate = 0  # ppm
         self.rate = 0  # bit/s, 0: not limited
         self.room = 0  # ns of transmission that the queue holds
         self.free_at = 0  # ns, when the link's own transmitter is done
@@ -174,7 +179,7 @@ class Switch:
 
     def link(
         self, sender: int, receiver: int, delay: int, jitter: int, loss: int, rate: int, limit: int,
-        burst: int = 0, reorder: int = 0,
+        burst: int = 0, reorder: int = 0, duplicate: int = 0,
     ) -> None:  # fmt: skip
         """Set the state of a link: ns, ns, ppm, bit/s, B, thousandths, ppm. Frames that are on it keep their times."""
         links = self._links.setdefault(sender, {})
@@ -182,6 +187,7 @@ class Switch:
         if link is None:
             link = links[receiver] = SwitchLink(mix(self._seed ^ (sender << 32 | receiver)))
         link.delay, link.jitter, link.loss, link.rate, link.reorder = delay, jitter, loss, rate, reorder
+        link.duplicate = duplicate
         link.leave = (1000 << 32) // burst if burst and 0 < loss < ALL_LOST else 0
         link.enter = link.leave * loss // (ALL_LOST - loss) if link.leave else 0
         link.bad = link.bad and link.leave > 0
@@ -377,9 +383,12 @@ class Switch:
             if link.jitter:
                 due += ((draw >> 40) * (2 * link.jitter + 1) >> 24) - link.jitter
             link.last = due = max(due, sent, link.last)
-        self._serial += 1
-        self._held += len(frame)
-        heapq.heappush(self._way, (due, self._serial, sender, receiver, frame))
+        again = mix((link.key + 2 * number * _STEP) & _WORD) & 0xFFFFFFFF
+        twice = again * ALL_LOST >> 32 < link.duplicate and self._held + 2 * len(frame) <= MOST
+        for _ in range(1 + twice):
+            self._serial += 1
+            self._held += len(frame)
+            heapq.heappush(self._way, (due, self._serial, sender, receiver, frame))
 
     @staticmethod
     def _is_lost(link: SwitchLink, number: int) -> bool:
@@ -390,3 +399,60 @@ class Switch:
             return draw * ALL_LOST >> 32 < link.loss
         link.bad = draw >= link.leave if link.bad else draw < link.enter
         return link.bad
+
+
+RECORD = struct.Struct("=IIi4xd7d")  # kind, port, other, queue, the row of a link
+
+
+class Commands:
+    """Applies commands to a switch; they may come in pieces."""
+
+    def __init__(self, switch: Switch) -> None:
+        self._switch, self._rest = switch, b""
+        self.bad = 0
+        self.ended = False
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece of what was written to us."""
+        data = self._rest + data
+        whole = len(data) // RECORD.size * RECORD.size
+        for record in RECORD.iter_unpack(data[:whole]):
+            self.bad += not self._apply(*record)
+        self._rest = data[whole:]
+
+    def _apply(self, kind: int, port: int, other: int, queue: float, *row: float) -> bool:
+        if kind == ord("Q"):
+            self.ended = True
+            return True
+        if port >= protocol.MAX_PORTS:
+            return False
+        if kind == ord("P"):  # positions are for engines with a radio of their own
+            return True
+        if other >= protocol.MAX_PORTS:
+            return False
+        if kind == ord("L"):
+            return port != other >= 0 and self._link(port, other, queue, *row)
+        if kind == ord("C"):
+            if other >= -1:
+                self._switch.channel(port, other)
+            return other >= -1
+        if kind == ord("B"):
+            if other in (0, 1):
+                self._switch.cell(port, bool(other))
+            return other in (0, 1)
+        return False
+
+    def _link(self, sender: int, receiver: int, queue: float, *row: float) -> bool:
+        rate, delay, jitter, loss, burst, reorder, duplicate = row
+        if not all(value >= 0.0 for value in (queue, *row)) or 0.0 < burst < 1.0:
+            return False
+        if rate == 0.0 or loss >= 1.0:
+            state = [0, 0, ALL_LOST, 0, 0, 0, 0]
+        else:
+            bits = 0 if rate > 1e12 else max(1, int(rate))
+            micro = [int(min(value, 60.0) * 1e6 + 0.5) for value in (delay, jitter)]
+            parts = [int(min(value, 1.0) * 1e6 + 0.5) for value in (loss, reorder, duplicate)]
+            state = [micro[0] * 1000, micro[1] * 1000, parts[0], bits, int(min(burst, 1e6) * 1e3 + 0.5), *parts[1:]]
+        limit = int(max(16_000.0, min(float(1 << 30), state[3] * queue / 8)))
+        self._switch.link(sender, receiver, *state[:4], limit, *state[4:])
+        return True

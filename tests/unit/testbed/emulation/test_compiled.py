@@ -1,8 +1,9 @@
-"""Building linkd where it is needed, and that both of its programs understand the same."""
+"""Building linkd where it is needed, and that it understands what the oracle does."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import socket
@@ -12,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from cosim.contract.errors import SetupError
+from cosim.contract.link import LinkState
 from cosim.testbed.emulation import compiled, protocol
-from cosim.testbed.emulation.linkd import Commands
-from cosim.testbed.emulation.switch import Switch
 from tests.unit.testbed.emulation.conftest import frame, mac
+from tests.unit.testbed.emulation.oracle import Commands, Switch
 
 needs_compiler = pytest.mark.needs("cc")
 
@@ -68,13 +69,13 @@ def test_no_compiler_has_a_complaint(tmp_path, monkeypatch, flags):
     compiled.build(["linkd.c", "switch.c"], "linkd", ["-Werror", *flags])
 
 
-def test_without_a_compiler_it_is_python_and_said_so(tmp_path, monkeypatch):
+def test_without_a_compiler_and_a_program_it_is_told_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("COSIM_CACHE", str(tmp_path))
     monkeypatch.setenv("CC", "/no/such/compiler --fast")
+    monkeypatch.setattr(compiled, "INSTALLED", tmp_path / "linkd")
     assert compiled.obstacle().startswith("no C compiler")
-    command, name = compiled.command(7)
-    assert command[1:] == ["-m", "cosim.testbed.emulation.linkd", "--seed=7"]
-    assert name == "linkd in Python: no C compiler (/no/such/compiler); install one, or name yours in CC"
+    with pytest.raises(SetupError, match=r"linkd: no C compiler \(/no/such/compiler\) .*: apt install gcc libc6-dev"):
+        compiled.linkd()
 
 
 @needs_compiler
@@ -107,34 +108,30 @@ def test_an_installed_program_is_taken(tmp_path, monkeypatch):
     program = tmp_path / "linkd"
     program.touch(0o755)
     monkeypatch.setattr(compiled, "INSTALLED", program)
-    assert compiled.command()[0] == [str(program), "--seed=0"]
+    assert compiled.linkd() == program
+    assert not compiled.obstacle()
 
 
 def spoiled(chance):
-    """A line that is right, or nearly."""
-    port = ["0", "1", "7", "1023", "1024", "-1", "007", "99999"]
-    big = ["0", "5", "1000000", "1000001", "60000000", "60000001", "1000000000000", "1073741824", "1073741825"]
-    verb = chance.choice(["L", "L", "L", "C", "P", "X", ""])
-    values = {
-        "L": [chance.choice(port), chance.choice(port), *(chance.choice(big[:n]) for n in (6, 6, 4, 7, 8))],
-        "C": [chance.choice(port), chance.choice([*port, "x"])],
-    }.get(verb, ["1", "2.5"])
-    line = bytearray(" ".join([verb, *values]).encode())
-    for _ in range(chance.choice([0, 0, 0, 1, 2])):
-        place = chance.randrange(len(line) + 1)
-        line[place : place + chance.randrange(2)] = chance.choice([b"", b" ", b"0", b"x", b"-", b"_", b"\t", b"\xff"])
-    return bytes(line) + b"1" * chance.choice([0, 0, 0, 0, 0, 300])
+    """A command that is right, or nearly."""
+    port = chance.choice([0, 1, 2, 7, 100, 1023, 1023, 1024, 2**32 - 1])
+    other = chance.choice([0, 1, 2, 3, 7, 1023, 1024, -1, -2, 2**31 - 1])
+    values = [chance.choice([0.0, 1.0, 2.0, 60.0, 61.0, 1e12, 1e300, math.inf]) for _ in range(8)]
+    if chance.random() < 0.2:
+        values[chance.randrange(8)] = chance.choice([math.nan, -1.0, -0.0, -math.inf, 1e-300])
+    kind = chance.choice(b"LLLLCBPX\0")
+    return protocol.COMMAND.pack(kind, port, other, *values)
 
 
 @needs_compiler
 @pytest.mark.parametrize("seed", [1, 2])
-def test_both_programs_find_the_same_lines_bad(seed):
+def test_linkd_and_the_oracle_find_the_same_commands_bad(seed):
     chance = random.Random(seed)
-    text = b"".join(spoiled(chance) + b"\n" for _ in range(5000))
+    data = b"".join(spoiled(chance) for _ in range(5000))
     python = Commands(Switch(lambda *_: True))
-    python.feed(text)
+    python.feed(data)
     program = Bare([str(compiled.linkd())])
-    program.say(text)
+    program.say(data)
     assert program.line()["bad"] == python.bad
     assert 500 < python.bad < 4500
     assert program.end() == 0
@@ -147,7 +144,7 @@ def test_an_engine_ends_with_its_commands_and_with_its_control(command):
     assert program.process.wait(60) == 0
     program.end()
     program = Bare(command)
-    program.say(b"Q\n")
+    program.say(protocol.END)
     assert program.process.wait(60) == 0
     program.end()
 
@@ -195,11 +192,12 @@ def test_valgrind_finds_nothing(tmp_path):
         protocol.send_attach(engine.control, port, theirs.fileno(), mac(port))
         theirs.close()
         ends.append(ours)
-    text = b"C 0 0\nC 1 0\nC 2 0\nC 2 -1\nnonsense\n" + b"x" * 70_000 + b"\n"
+    data = b"".join(protocol.channel_command(*one) for one in ((0, 0), (1, 0), (2, 0), (2, -1)))
+    data += bytes(2 * protocol.COMMAND.size)
     for sender in range(4):
         for receiver in range(4):
-            text += b"L %d %d 10000 3000 100000 2000000 8000\n" % (sender, receiver)
-    engine.say(text)
+            data += protocol.link_command(sender, receiver, LinkState(2e6, 0.01, 0.003, 0.1, duplicate=0.3), 0.032)
+    engine.say(data)
     for number in range(400):
         ends[number % 4].send(frame(None if number % 5 == 4 else number % 5, number, 14 + number))
     found = engine.line()

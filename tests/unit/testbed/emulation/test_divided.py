@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 
+from cosim.contract.link import DOWN
 from cosim.testbed.emulation.divided import Divided
 from cosim.testbed.emulation.protocol import PairCount
-from cosim.testbed.emulation.state import DOWN, Health
+from cosim.testbed.emulation.state import Health
 
 
 class Recorded:
     """A backend that notes what it is told."""
 
     def __init__(self, restarts=0, lag=0.0, alive=True):
-        self.told = []
+        self.reported = []
         self.restarts, self._lag, self._alive = restarts, lag, alive
 
     def __getattr__(self, name):
-        return lambda *words: self.told.append((name, *words))
+        return lambda *words: self.reported.append((name, *words))
 
     def counts(self):
         return {("a", "b", f"i{self.restarts}"): PairCount(self.restarts, 0, 0, 0)}
@@ -37,8 +38,8 @@ def test_each_interface_has_its_backend():
     both.close()
     to_all = [("move", {"a": (1, 2, 3)}), ("close",)]
     wifi, wires = {("a", "b", "wlan0"): DOWN}, {("a", "b", "eth1"): DOWN, ("b", "a", "eth1"): DOWN}
-    assert radio.told == [("attach", "a", "wlan0", 3, "m"), ("detach", "b", "wlan1"), ("links", wifi), *to_all]
-    assert rest.told == [("attach", "a", "eth1", 4, "m"), ("links", wires), *to_all]
+    assert radio.reported == [("attach", "a", "wlan0", 3, "m"), ("detach", "b", "wlan1"), ("links", wifi), *to_all]
+    assert rest.reported == [("attach", "a", "eth1", 4, "m"), ("links", wires), *to_all]
 
 
 def test_they_are_counted_together():

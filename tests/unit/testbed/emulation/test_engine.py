@@ -1,4 +1,4 @@
-"""A backend and its engine, both programs of linkd: ports come and go, the engine is killed, nothing is forgotten."""
+"""A backend and its engine, linkd: ports come and go, the engine is killed, nothing is forgotten."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import time
 import pytest
 
 from cosim.contract.errors import ProtocolError, RunError, SetupError
+from cosim.contract.link import LinkState
 from cosim.testbed.emulation import engine
 from cosim.testbed.emulation.engine import EngineBackend
-from cosim.testbed.emulation.state import LinkState
 from tests.unit.testbed.emulation.conftest import frame, mac, until
 
 FREE = LinkState(math.inf, 0.0, 0.0, 0.0)

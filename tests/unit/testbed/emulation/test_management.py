@@ -136,10 +136,14 @@ def test_whoever_names_nobody_keeps_the_network():
 
 
 def test_hosts_come_from_arguments_or_the_environment():
-    told = {"COSIM_NODE": "a", "COSIM_INTERFACES": "wlan0,02:00:00:00:00:01", "COSIM_REACH": "orchestrator prometheus"}
-    assert settings([], told).reach == ("orchestrator", "prometheus")
-    assert settings(["--reach", "run"], told).reach == ("run",)
-    assert settings([], {**told, "COSIM_REACH": ""}).reach == ()
+    reported = {
+        "COSIM_NODE": "a",
+        "COSIM_INTERFACES": "wlan0,02:00:00:00:00:01",
+        "COSIM_REACH": "orchestrator prometheus",
+    }
+    assert settings([], reported).reach == ("orchestrator", "prometheus")
+    assert settings(["--reach", "run"], reported).reach == ("run",)
+    assert settings([], {**reported, "COSIM_REACH": ""}).reach == ()
 
 
 def test_a_host_that_is_not_there_has_no_address():

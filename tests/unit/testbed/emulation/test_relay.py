@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ProtocolError
-from cosim.testbed.emulation import relay
-from cosim.testbed.emulation.handover import Announcement, RefusedError
+from cosim.contract.link import DOWN, LinkState
+from cosim.talk.codec import Message
+from cosim.testbed.emulation import orders, relay
+from cosim.testbed.emulation.handover import Announcement, PortRefusedError
 from cosim.testbed.emulation.protocol import PairCount
-from cosim.testbed.emulation.relay import Choice, Relay
-from cosim.testbed.emulation.state import DOWN, Health, LinkState
+from cosim.testbed.emulation.relay import Relay, RelayChoice
+from cosim.testbed.emulation.state import Health
 from tests.unit.testbed.emulation.conftest import mac
 
 FAST, SLOW = LinkState(1e9, 0.0, 0.0, 0.0), LinkState(1e6, 0.01, 0.001, 0.1)
@@ -25,12 +27,14 @@ class Sidecars:
     def __init__(self):
         self.links, self.places, self.deaf = {}, {}, set()
 
-    def tell(self, node, word):
+    def send_to(self, node, kind, body):
         if node in self.deaf:
             return False
-        for interface, address, *state in word.get("links", ()):
-            self.links.setdefault(node, {})[interface, address] = LinkState(*state[:4], math.nan, *state[4:])
-        for interface, address, at in word.get("peers", ()):
+        body = orders.TO_SIDECAR.unpack(orders.TO_SIDECAR.pack(kind, body)).body
+        for (sender, address, interface), state in orders.states_of(body) if kind == "links" else ():
+            assert sender == node
+            self.links.setdefault(node, {})[interface, address] = state
+        for interface, address, at in body.get("peers", ()):
             self.places.setdefault(node, {})[interface, address] = at
         return True
 
@@ -46,7 +50,7 @@ def sidecars():
 @pytest.fixture
 def backend(sidecars):
     made = Relay()
-    made.tell = sidecars.tell
+    made.send_to = sidecars.send_to
     return made
 
 
@@ -100,7 +104,7 @@ steps = st.lists(
 @given(steps)
 def test_in_the_end_all_who_are_there_know_the_last_of_everything(steps):
     sidecars, backend = Sidecars(), Relay()
-    backend.tell = sidecars.tell
+    backend.send_to = sidecars.send_to
     states, places, there = {}, {}, set()
     for what, who, more in steps:
         if what == "come":
@@ -130,8 +134,8 @@ def test_in_the_end_all_who_are_there_know_the_last_of_everything(steps):
 def test_counts_and_health_come_from_sidecars(backend):
     come(backend, "a")
     come(backend, "b")
-    backend.heard("a", {"shaped": {"health": [10, 2, 0.5], "counts": [["eth1", mac(2), 10, 5000, 2]]}})
-    backend.heard("b", {"shaped": {"health": [1, 0, 0.5], "counts": [["eth1", mac(9), 1, 1, 1]]}})
+    backend.heard("a", Message("shaped", {"health": [10, 2, 0.5], "counts": [["eth1", mac(2), 10, 5000, 2]]}))
+    backend.heard("b", Message("shaped", {"health": [1, 0, 0.5], "counts": [["eth1", mac(9), 1, 1, 1]]}))
     assert backend.counts() == {("a", "b", "eth1"): PairCount(10, 5000, 0, 2)}
     found = backend.health()
     assert (found.received, found.delivered, found.dropped) == (13, 11, 2)
@@ -140,19 +144,18 @@ def test_counts_and_health_come_from_sidecars(backend):
 
 
 @pytest.mark.parametrize(
-    "told", [None, {"health": [1]}, {"health": 3}, {"counts": [[1]]}, {"counts": 5}, {"counts": [[{}, [], 1, 2, 3]]}]
+    "wrong", [{"health": [1]}, {"health": 3}, {"counts": [[1]]}, {"counts": 5}, {"counts": [[{}, [], 1, 2, 3]]}]
 )
-def test_words_that_are_none_are_passed_over(backend, told):
-    come(backend, "a")
-    backend.heard("a", {"shaped": told})
-    assert backend.counts() == {}
+def test_reports_of_another_form_do_not_arrive(wrong):
+    with pytest.raises(ProtocolError, match="of a 'shaped'"):
+        orders.FROM_SIDECAR.pack("shaped", {"health": [0, 0, 0.0], "counts": []} | wrong)
 
 
 def test_what_a_sidecar_refuses_is_said_by_name(backend):
     come(backend, "a")
     come(backend, "b")
-    assert backend.heard("a", {"shaped": {"refused": f"cannot delay to {mac(2)}"}}) == "a: cannot delay to b"
-    assert backend.heard("a", {"shaped": {"health": [0, 0, 0.0]}}) == ""
+    assert backend.heard("a", Message("unshaped", {"error": f"cannot delay to {mac(2)}"})) == "a: cannot delay to b"
+    assert backend.heard("a", Message("shaped", {"health": [0, 0, 0.0], "counts": []})) == ""
 
 
 def test_impossible_states_are_refused_at_once(backend):
@@ -179,28 +182,28 @@ class Other:
 
 
 def test_the_first_sidecar_decides_for_traffic_control(sidecars):
-    choice = Choice(lambda: pytest.fail("not needed"))
-    choice.reached_by(sidecars.tell)
+    choice = RelayChoice(lambda: pytest.fail("not needed"))
+    choice.reached_by(sidecars.send_to)
     choice.links({("a", "b", "eth1"): SLOW})
     for node in "ab":
         come(choice, node)
         choice.wanted(node)
     assert choice.name == f"traffic control ({relay.APART})"
     assert sidecars.links == {"a": {("eth1", mac(2)): SLOW}}
-    with pytest.raises(RefusedError, match="traffic control"):
+    with pytest.raises(PortRefusedError, match="traffic control"):
         choice.announced(Announcement("c", "eth1", mac(3), remark="no netem"))
 
 
 def test_a_kernel_that_cannot_has_linkd_and_it_is_said():
     other = Other()
-    choice = Choice(lambda: (other, "linkd, compiled"), "auto was asked for")
+    choice = RelayChoice(lambda: (other, "linkd"), "auto was asked for")
     choice.links({("a", "b", "eth1"): SLOW})
     choice.announced(Announcement("a", "eth1", mac(1), remark="this kernel has no netem"))
     choice.attach("a", "eth1", 7, mac(1))
     assert other.ports == {("a", "eth1"): 7}
     assert other.states == {("a", "b", "eth1"): SLOW}
-    assert choice.name == "linkd, compiled (auto was asked for, but this kernel has no netem)"
-    with pytest.raises(RefusedError, match="linkd"):
+    assert choice.name == "linkd (auto was asked for, but this kernel has no netem)"
+    with pytest.raises(PortRefusedError, match="linkd"):
         choice.announced(Announcement("b", "eth1", mac(2), at=""))
     choice.links({("a", "b", "eth1"): FAST})
     assert other.states == {("a", "b", "eth1"): FAST}

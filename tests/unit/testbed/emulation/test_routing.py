@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ProtocolError
-from cosim.talk.codec import PROTOCOL
+from cosim.talk.codec import PROTOCOL, Message
 from cosim.testbed.emulation import message, netns, routing, taps
-from cosim.testbed.emulation.routing import Hop, Kernel, Routes
+from cosim.testbed.emulation.orders import TO_SIDECAR
+from cosim.testbed.emulation.routing import Hop, KernelRoutes, SidecarRoutes
 from cosim.testbed.emulation.taps import Tap
 
 SESSION = b"8 bytes!"
@@ -65,16 +66,15 @@ def test_what_is_no_route_is_refused(row):
 def test_a_sidecar_that_asks_has_the_same_as_one_that_has_heard_everything(changes):
     heard = {"a": {}, "b": {}}
 
-    def tell(node, word):
-        assert len(json.dumps(word)) < 4096  # fits into a packet
-        for to, hop in word["routes"].items():
-            if hop is None:
+    def send_to(node, kind, body):
+        for to, interface, via in TO_SIDECAR.unpack(TO_SIDECAR.pack(kind, body)).body["routes"]:
+            if interface is None:
                 heard[node].pop(to, None)
             else:
-                heard[node][to] = hop
+                heard[node][to] = (interface, via)
         return True
 
-    routes = Routes(tell)
+    routes = SidecarRoutes(send_to)
     for change in changes:
         routes.change(change)
     first, heard = heard, {"a": {}, "b": {}}
@@ -87,10 +87,9 @@ def test_a_sidecar_that_asks_has_the_same_as_one_that_has_heard_everything(chang
 def test_the_kernel_has_what_was_said_and_no_more(caplog):
     def within():
         descriptor = taps.make(Tap("lte0", "02:00:00:00:00:01", "10.172.0.1/16"))
-        kernel = Kernel()
+        kernel = KernelRoutes()
         try:
-            kernel.take(b"not json")
-            kernel.take(b'{"probe": 1}')
+            kernel.take(Message("end", {"probe": 1}))
             kernel.take(word(**{"10.173.0.0/16": ["lte0", "10.172.0.4"], "10.172.0.4/32": ["lte0", ""]}))
             kernel.take(word(**{"10.173.0.0/16": ["lte0", "10.172.0.5"], "10.172.0.9/32": None}))
             kernel.take(word(**{"10.172.0.4/32": None, "10.9.0.0/8": ["lte0", ""], "10.8.0.0/16": ["eth9", ""]}))
@@ -108,7 +107,7 @@ def test_the_kernel_has_what_was_said_and_no_more(caplog):
             os.close(descriptor)
 
     def word(**routes):
-        return json.dumps({"routes": routes}).encode()
+        return Message("routes", {"routes": [[to, *(hop or (None, None))] for to, hop in routes.items()]})
 
     found = []
     with netns.Namespaces() as spaces:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.contract.errors import RunError, SetupError
+from cosim.contract.link import LinkState
 from cosim.testbed.emulation import rtnetlink
 from cosim.testbed.emulation.rtnetlink import CREATE, Netlink, Refusal, attribute, attributes, failure
 
@@ -31,7 +32,7 @@ def test_a_class_of_eight_megabit():
 
 
 def test_a_netem_queue_of_twenty_milliseconds_and_half_lost():
-    message = rtnetlink.netem(3, 0x10010000, HANDLE + 1, 0.020, 0.0, 0.5, 200, CREATE)
+    message = rtnetlink.netem(3, 0x10010000, HANDLE + 1, LinkState(1e6, 0.020, loss=0.5), 200, CREATE)
     assert (
         message.hex()
         == (
@@ -111,7 +112,7 @@ def test_the_one_pack_of_a_class_is_what_nested_attributes_give(rate, number, fl
 
 @given(st.floats(0, 100), st.floats(0, 10), st.floats(0, 1), st.integers(1, 2**31))
 def test_the_one_pack_of_netem_is_what_nested_attributes_give(delay, jitter, loss, limit):
-    message = rtnetlink.netem(7, 0x10010000, HANDLE + 1, delay, jitter, loss, limit)
+    message = rtnetlink.netem(7, 0x10010000, HANDLE + 1, LinkState(1e6, delay, jitter, loss), limit)
     options = message[52:]
     nested = options[:24] + attribute(10, struct.pack("=q", round(delay * 1e9)))
     nested += attribute(11, struct.pack("=q", round(jitter * 1e9)))
@@ -121,16 +122,19 @@ def test_the_one_pack_of_netem_is_what_nested_attributes_give(delay, jitter, los
 
 
 def test_bursts_of_losses_and_reordering_are_attributes_of_their_own():
-    message = rtnetlink.netem(7, 0x10010000, HANDLE + 1, 0.02, 0.0, 0.1, 200, burst=4.0, reorder=0.25)
+    state = LinkState(1e6, 0.02, loss=0.1, burst=4.0, reorder=0.25, duplicate=0.5)
+    message = rtnetlink.netem(7, 0x10010000, HANDLE + 1, state, 200)
     options = message[52:]
     assert struct.unpack_from("=I", options, 8)[0] == 0  # not lost independently as well
+    assert struct.unpack_from("=I", options, 16)[0] == round(0.5 * 0xFFFFFFFF)
     assert struct.unpack_from("=I", options, 12)[0] == 1  # the gap without which netem does not reorder
     enter, leave = 0.25 * 0.1 / 0.9, 0.25
     chances = struct.pack("=IIII", round(enter * 0xFFFFFFFF), round(leave * 0xFFFFFFFF), 0, 0)
     nested = options[: 24 + 12 + 12 + 20]
     nested += attribute(5, attribute(2, chances)) + attribute(3, struct.pack("=II", round(0.25 * 0xFFFFFFFF), 0))
     assert message == rtnetlink.traffic(rtnetlink.NEWQDISC, 0, 7, 0x10010000, HANDLE + 1, name="netem", options=nested)
-    assert rtnetlink.netem(7, 1, 2, 0.02, 0.0, 1.0, 200, burst=4.0) == rtnetlink.netem(7, 1, 2, 0.02, 0.0, 1.0, 200)
+    down = LinkState(1e6, 0.02, loss=1.0)
+    assert rtnetlink.netem(7, 1, 2, down._replace(burst=4.0), 200) == rtnetlink.netem(7, 1, 2, down, 200)
 
 
 def test_a_fifo_is_what_nested_attributes_give():

@@ -1,4 +1,4 @@
-"""What the links of linkd do to frames, without clock and devices; the C switch does the same."""
+"""What the links of linkd do to frames, without clock and devices; and that the oracle has the same rules."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.testbed.emulation.protocol import PairCount
-from cosim.testbed.emulation.switch import MOST, SECOND, Switch, mix
 from tests.unit.testbed.emulation.native import NativeSwitch
+from tests.unit.testbed.emulation.oracle import MOST, SECOND, Switch, mix
 
 MS = 1_000_000  # ns
 GROUP = b"\xff" * 6
@@ -88,12 +88,12 @@ def test_a_frame_goes_to_the_port_with_its_mac(kind):
 def test_a_group_frame_goes_to_all_that_the_sender_has_links_to(kind):
     bench = Bench(kind, ports=4)
     bench.switch.link(0, 1, 0, 0, 0, 0, 0)
-    bench.switch.link(0, 2, 7, 0, 0, 0, 0)
+    bench.switch.link(0, 2, 7000, 0, 0, 0, 0)
     bench.switch.link(3, 0, 0, 0, 0, 0, 0)
     bench.offer(1, 0, frame(None))
-    bench.advance(100)
+    bench.advance(10_000)
     assert bench.times(1) == [1]
-    assert bench.times(2) == [8]
+    assert bench.times(2) == [7001]
     assert not bench.got[0]
     assert not bench.got[3]
 
@@ -394,6 +394,22 @@ def test_reordered_frames_pass_those_before_them(kind):
     assert order != sorted(order)
 
 
+def test_duplicated_frames_arrive_twice_at_once(kind):
+    bench = Bench(kind, seed=3)
+    bench.switch.link(0, 1, 20 * MS, 5 * MS, 200_000, 0, 0, 0, 0, 250_000)
+    for serial in range(4000):
+        bench.offer(serial * MS, 0, frame(1, serial))
+    bench.advance(10 * SECOND)
+    came = defaultdict(list)
+    for time, data in bench.got[1]:
+        came[number(data)].append(time)
+    assert abs(len(came) - 3200) < 4 * math.sqrt(4000 * 0.2 * 0.8)
+    twice = [times for times in came.values() if len(times) == 2]
+    assert abs(len(twice) - len(came) / 4) < 4 * math.sqrt(len(came) * 0.25 * 0.75)
+    assert all(one == other for one, other in twice)
+    assert bench.switch.changed()[0, 1].frames == len(bench.got[1]) == len(came) + len(twice)
+
+
 def test_jitter_is_uniform_around_the_delay(kind):
     bench = Bench(kind)
     bench.switch.link(0, 1, 20 * MS, 5 * MS, 0, 0, 0)
@@ -425,13 +441,14 @@ events = st.one_of(
         st.just("link"),
         ports,
         ports,
-        st.integers(0, 30 * MS),
-        st.integers(0, 20 * MS),
+        st.integers(0, 30_000).map(lambda us: 1000 * us),
+        st.integers(0, 20_000).map(lambda us: 1000 * us),
         st.sampled_from([0, 0, 100_000, 900_000, 1_000_000]),
         st.sampled_from([0, 1000, 1_000_000, 50_000_000]),
         st.integers(0, 20_000),
         st.sampled_from([0, 0, 1000, 2500, 10**9]),
         st.sampled_from([0, 0, 100_000, 1_000_000]),
+        st.sampled_from([0, 0, 300_000, 1_000_000]),
     ),
     st.tuples(st.just("channel"), ports, st.integers(-1, 1)),
     st.tuples(st.just("cell"), ports, st.booleans()),
@@ -487,7 +504,9 @@ def test_every_frame_is_accounted_for(script, seed):
 @given(scripts, st.integers(0, 2**64 - 1))
 @settings(deadline=None)
 def test_no_frame_passes_another_of_its_pair(script, seed):
-    script = [(pause, (*event[:8], 0) if event[0] == "link" else event) for pause, event in script]  # none is reordered
+    script = [
+        (pause, (*event[:8], 0, 0) if event[0] == "link" else event) for pause, event in script
+    ]  # none is reordered
     bench, _ = play(Switch, script, seed)
     # On a channel frames for all wait apart from those for one.
     senders = {serial: (event[1], event[2] is None) for serial, (_, event) in enumerate(script) if event[0] == "offer"}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ScenarioError, SetupError
-from cosim.testbed.emulation.state import DOWN, TOLERANCE, LinkState, differs
-from cosim.testbed.emulation.tc import QUEUE, TcBackend, packets, probe_netem
+from cosim.contract.link import DOWN, TOLERANCE, LinkState, differs
+from cosim.testbed.emulation import rtnetlink
+from cosim.testbed.emulation.tc import HANDLE, QUEUE, TcBackend, _Port, packets, probe_netem
 
 ADDRESSES = {("a", "wlan0"): "10.9.0.1", ("b", "wlan0"): "10.9.0.2"}
 positive = st.floats(1e-6, 1e9)
@@ -46,7 +48,6 @@ def test_no_limit_differs_from_any():
     assert differs(LinkState(math.inf, 0, 0, 0), LinkState(1e9, 0, 0, 0))
     assert differs(LinkState(1e9, 0, 0, 0), LinkState(math.inf, 0, 0, 0))
     assert not differs(LinkState(math.inf, 0, 0, 0), LinkState(math.inf, 0, 0, 0))
-    assert not differs(LinkState(1e6, 0, 0, 0, -60.0), LinkState(1e6, 0, 0, 0))  # the signal is not imposed
 
 
 def test_the_queue_holds_what_is_under_way():
@@ -73,6 +74,19 @@ def test_without_netem_delays_are_refused_and_not_forgotten_silently():
     backend.links({("a", "b", "wlan0"): LinkState(1e6, 0.0, 0.0, 0.0), ("b", "a", "wlan0"): DOWN})
     with pytest.raises(SetupError, match="netem"):
         backend.links({("a", "b", "wlan0"): LinkState(1e6, 0.01, 0.0, 0.0)})
+
+
+@pytest.mark.parametrize(
+    "change", [{"burst": 9.0}, {"reorder": 0.5}, {"duplicate": 0.1}, {"jitter": 0.009}, {"delay": 0.05}]
+)
+def test_the_queue_of_a_link_follows_all_that_it_imposes(change):
+    old = LinkState(1e6, 0.02, 0.001, 0.1, burst=4.0, reorder=0.01)
+    sent = []
+    port = _Port(SimpleNamespace(send=lambda messages: sent.extend(messages) or []), 1, {"b": old})
+    backend = TcBackend(ADDRESSES)
+    backend._ports["a", "wlan0"] = port
+    backend.links({("a", "b", "wlan0"): old._replace(**change)})
+    assert sent == [rtnetlink.netem(1, 0x1002 << 16, HANDLE + 2, old._replace(**change), packets(port.imposed["b"]))]
 
 
 def test_an_idle_backend():

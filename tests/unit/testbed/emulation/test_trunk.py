@@ -11,8 +11,10 @@ import time
 import pytest
 
 from cosim.contract.errors import SetupError
+from cosim.talk.codec import Message
 from cosim.testbed.emulation import handover, trunk
-from cosim.testbed.emulation.handover import Announcement, Reception, RefusedError
+from cosim.testbed.emulation.handover import Announcement, PortRefusedError, Reception
+from cosim.testbed.emulation.orders import FROM_SIDECAR, TO_SIDECAR
 from tests.unit.testbed.emulation.conftest import until
 
 KEY = b"0123456789abcdef"
@@ -28,7 +30,7 @@ class Ports:
     def attach(self, node, interface, descriptor, mac):
         if node == "bad":
             os.close(descriptor)
-            raise RefusedError("no such node")
+            raise PortRefusedError("no such node")
         self.ports[node, interface] = descriptor
 
     def detach(self, node, interface):
@@ -101,11 +103,11 @@ def test_frames_and_words_go_both_ways_and_the_end_of_a_sidecar_is_seen(tmp_path
                 until(lambda end=end, frame=frame: _read(end) == frame)
                 os.write(end, frame[::-1])
                 assert there.recv(1 << 16) == frame[::-1]
-        link.send(b'{"unread": 3}')
-        until(lambda: heard == [("uav", {"unread": 3})])
-        assert reception.tell("uav", {"routes": {}})
+        link.send(FROM_SIDECAR.pack("unread", {"frames": 3}))
+        until(lambda: heard == [("uav", Message("unread", {"frames": 3}))])
+        assert reception.send_to("uav", "routes", {"routes": []})
         link.settimeout(LIMIT)
-        assert link.recv(4096) == b'{"routes": {}}'
+        assert TO_SIDECAR.unpack(link.recv(4096)) == Message("routes", {"routes": []})
         link.close()
         until(lambda: not backend.ports)
         node.close()
@@ -122,7 +124,7 @@ def _read(descriptor):
 def test_a_refusal_comes_through(tmp_path, service):
     with running(*ends(tmp_path)):
         node, handed = interface()
-        with handover.connect(tmp_path / "far.sock") as link, pytest.raises(RefusedError, match="no such node"):
+        with handover.connect(tmp_path / "far.sock") as link, pytest.raises(PortRefusedError, match="no such node"):
             handover.hand_over(link, Announcement("bad", "wlan0", "02:00:00:00:00:01"), handed)
         node.close()
 
@@ -133,7 +135,7 @@ def test_whoever_does_not_know_the_secret_reaches_nothing(tmp_path, service, cap
         node, handed = interface()
         with handover.connect(tmp_path / "far.sock") as link, pytest.raises(OSError):  # noqa: PT011 - any way to end
             handover.hand_over(link, Announcement("uav", "wlan0", "02:00:00:00:00:01"), handed)
-        until(lambda: "somebody who does not know the secret was turned away" in caplog.text)
+        until(lambda: "a client without the secret was refused" in caplog.text)
         assert backend.ports == {}
         node.close()
 

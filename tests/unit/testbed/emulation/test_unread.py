@@ -58,9 +58,9 @@ def test_a_probe_leaves_the_rate_of_a_link_in_use_alone(monkeypatch, others, mea
     monkeypatch.setattr(probing.probe, "delay", lambda *_, **__: _Found())
     monkeypatch.setattr(probing.probe, "loss", lambda *_, **__: (time.sleep(0.05), _Found())[1])
     monkeypatch.setattr(probing.probe, "rate", lambda *_, **__: _Found())
-    told = iter([1000, 1000 + int(2 * 50 * probing.FRAME / 8) + others])
+    reported = iter([1000, 1000 + int(2 * 50 * probing.FRAME / 8) + others])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        *_, rate = measure(asking, ("127.0.0.1", 9), 5e6, lambda: next(told))
+        *_, rate = measure(asking, ("127.0.0.1", 9), 5e6, lambda: next(reported))
     assert (rate == 4e6) is measured
 
 

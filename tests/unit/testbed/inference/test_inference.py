@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 from cosim.testbed.inference.kernels import Kernel, kernels
 from cosim.testbed.inference.limits import limits, usable_cores
 from cosim.testbed.inference.service import MOST_BYTES, application
-from cosim.testbed.inference.station import Refused, Station
+from cosim.testbed.inference.station import RequestRefusedError, Station
 
 PLAIN = {name: kernel for name, kernel in kernels().items() if name in ("matmul", "blur", "histogram", "vegetation")}
 
@@ -90,7 +90,7 @@ def test_the_queue_is_bounded_and_visible():
     station = Station({"wait": Kernel("wait", "until it is told", 1, lambda data, size: int(gate.wait(10)))}, 2, 3)
     futures = [station.submit("wait", None, b"") for _ in range(5)]
     assert (station.running, station.waiting) == (2, 3)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefusedError) as refused:
         station.submit("wait", None, b"")
     assert refused.value.status == 503
     gate.set()

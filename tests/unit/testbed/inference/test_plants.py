@@ -81,8 +81,8 @@ def test_the_kernel_says_where_the_weeds_are_and_refuses_what_is_no_picture():
     grown = plants(2.0, rows=False)
     shot = Shot(9.0, 9.0, math.pi, 0.006, 200, 200, 5e4)
     data = ppm(render(grown, shot))
-    told = kernels()["weeds"].run(data + b"\0" * 99, 1)
-    assert told == [(round(x, 1), round(y, 1)) for x, y in weeds(picture(data))]
+    reported = kernels()["weeds"].run(data + b"\0" * 99, 1)
+    assert reported == [(round(x, 1), round(y, 1)) for x, y in weeds(picture(data))]
     for wrong in (b"", b"P5\n2 2\n255\n", b"P6\n9 9\n255\nshort", b"P6\n0 9\n255\n"):
         with pytest.raises(ValueError, match="pixmap"):
             kernels()["weeds"].run(wrong, 1)

@@ -45,8 +45,8 @@ def netem(monkeypatch):
 
 def test_linkd_carries_what_nobody_else_is_asked_to(plan):
     assert carrier(plan(), "netns") == Carrier(arguments=(*Carrier().arguments, "--seed", "7"))
-    found = carrier(plan("adapters.network.backend=linkd-python"), "containers")
-    assert found.arguments[:2] == ("--backend", "linkd-python")
+    found = carrier(plan("adapters.network.backend=linkd"), "containers")
+    assert found.arguments[:2] == ("--backend", "linkd")
     assert not found.remark
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,14 +13,16 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from cosim.contract.errors import ScenarioError
+from cosim.contract.medium import WIFI
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
 from cosim.testbed.launch.compose import HEAD, SERVICES, checkout, render
 from cosim.testbed.launch.programs import interface
+from tests.extensions import scenarios
 from tests.unit.testbed.launch.worlds import DRONE, EDGE, plan
 
 ROOT = Path(__file__).resolve().parents[4]
-SHIPPED = sorted((ROOT / "scenarios").glob("*/compose.yaml"))
+SHIPPED = sorted(file.parent / "compose.yaml" for file in (ROOT / "scenarios").glob("*/scenario.cosim.yaml"))
 RUN = {"orchestrator", "network", "dashboard"}
 
 
@@ -67,6 +71,8 @@ def test_only_sidecars_have_a_right_and_nothing_is_open_to_the_world(tmp_path_fa
         assert ("network_mode" in service) == (name in nodes)
         assert ("build" in service) <= builds
         assert service["pids_limit"] > 0
+        ours = service["image"].startswith("continuum-cosim/")
+        assert (service.get("read_only", False), service.get("tmpfs")) == ((True, ["/tmp"]) if ours else (False, None))
         assert service["mem_limit"]
         assert (service.get("pull_policy") == "never") == service["image"].startswith("continuum-cosim/")
     for node in made.scene.nodes:
@@ -74,7 +80,14 @@ def test_only_sidecars_have_a_right_and_nothing_is_open_to_the_world(tmp_path_fa
         assert written.replace("$$", "$") == value == services[node.id]["environment"]["V"].replace("$$", "$")
         assert "$" not in written.replace("$$", "")  # compose would put a variable there
     assert found["networks"]["control"] == found["networks"]["management"] == {"internal": True}
-    assert {name for name, s in services.items() if "control" in s.get("networks", ())} == {"orchestrator", "network"}
+    on = {net: {name for name, s in services.items() if net in s.get("networks", ())} for net in found["networks"]}
+    sidecars = {f"{name}-net" for name in nodes}
+    assert on["control"] == {"orchestrator", "network"}
+    assert found["networks"]["observers"] == {"internal": True}
+    assert on["observers"] == {"orchestrator", "dashboard"} | (observers & {"prometheus"})
+    assert not sidecars & (on["observers"] | on["front"])  # nodes see what they would see, not what all do
+    (at,) = [word for word in services["orchestrator"]["command"] if word.endswith(":5600")]
+    assert at == f"tcp://{services['orchestrator']['networks']['observers']['aliases'][0]}:5600"
     for node in made.scene.nodes:
         watched = observed and node.runs.image == "vedgenode"
         reach = services[f"{node.id}-net"]["environment"]["COSIM_REACH"]
@@ -103,7 +116,7 @@ def test_only_for_machines_from_elsewhere_the_run_can_be_reached(tmp_path, liste
 def test_sidecars_know_their_neighbours_and_nodes_their_names(tmp_path):
     made = plan(tmp_path, uav_1=DRONE, host=EDGE)
     services = YAML(typ="safe").load(render(made, tmp_path / "scenario.cosim.yaml", tmp_path, None))["services"]
-    one, other = interface("wlan0", 0), interface("wlan0", 1)
+    one, other = interface(WIFI, 0), interface(WIFI, 1)
     variables = services["uav-1-net"]["environment"]
     assert variables["COSIM_INTERFACES"] == one.text
     assert variables["COSIM_NEIGHBOURS"] == f"{other.address},{other.mac}"
@@ -137,19 +150,40 @@ def test_what_is_written_is_relative_to_where_it_lies(tmp_path):
     (tmp_path / "repository").mkdir()
     text = render(made, tmp_path / "s" / "scenario.cosim.yaml", tmp_path / "s", tmp_path / "repository")
     assert str(tmp_path) not in text
-    assert text.startswith(HEAD.format(name="small"))
+    assert text.startswith(HEAD)
     services = YAML(typ="safe").load(text)["services"]
     assert services["orchestrator"]["build"]["context"] == "../repository"
     assert services["orchestrator"]["volumes"] == [".:/scenario:ro", "${COSIM_RUNS:-../repository/runs}:/results"]
 
 
-@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.parent.name)
-def test_shipped_compose_files_are_what_render_writes(file):
+@pytest.mark.parametrize("name", scenarios(*(file.parent.name for file in SHIPPED)))
+def test_shipped_compose_files_are_what_render_writes(name):
+    file = ROOT / "scenarios" / name / "compose.yaml"
     scenario = file.parent / "scenario.cosim.yaml"
     made = compile_plan(load(scenario, ["run.nodes=containers"]))
-    assert file.read_text(encoding="utf-8") == render(made, scenario, file.parent, ROOT), (
-        f"write it anew: cosim render {file.parent.relative_to(ROOT)}"
-    )
+    again = f"write it anew: cosim render {file.parent.relative_to(ROOT)}"
+    if file.is_symlink():
+        again += f", move its compose.yaml to {file.resolve().relative_to(ROOT)}, and put the link back"
+    assert file.read_text(encoding="utf-8") == render(made, scenario, file.parent, ROOT), again
+
+
+@pytest.mark.needs("docker")
+def test_compose_takes_every_shipped_scenario():
+    for file in SHIPPED:
+        command = ["docker", "compose", "-f", str(ROOT / "docker-compose.yml"), "config", "--quiet"]
+        chosen = {**os.environ, "SCENARIO": str(file.parent.relative_to(ROOT))}
+        done = subprocess.run(command, env=chosen, capture_output=True, text=True, timeout=60, check=False)
+        if "unknown" in done.stderr or "is not a docker command" in done.stderr:
+            pytest.skip("no compose")
+        assert done.returncode == 0, f"{file}: {done.stderr}"
+
+
+def test_without_real_nodes_there_are_the_run_and_its_dashboard(tmp_path):
+    made = plan(tmp_path, uav_1=DRONE.replace(", runs: vuav", ""))
+    found = YAML(typ="safe").load(render(made, tmp_path / "scenario.cosim.yaml", tmp_path, None))
+    assert set(found["services"]) == {"orchestrator", "dashboard"}
+    assert set(found["networks"]) == {"observers", "front"}
+    assert "--nodes" not in found["services"]["orchestrator"]["command"]
 
 
 def test_the_compose_file_of_the_checkout_takes_a_scenario_that_is_there():

@@ -20,6 +20,7 @@ from tests.unit.testbed.launch.worlds import DRONE, EDGE, plan
 psutil = pytest.importorskip("psutil")
 
 LIMIT = 60.0  # s
+pytestmark = pytest.mark.needs("cc")
 
 
 class Spaces:
@@ -203,3 +204,15 @@ def test_what_dead_runs_leave_is_found_and_cleared(world):
     assert remains.dead() == []
     for path in (own, folder / "cosim-other"):
         path.rmdir()
+
+
+def test_without_linkd_a_run_is_refused_before_anything_is_made(world, monkeypatch):
+    scene, logs, folder = world
+    monkeypatch.setenv("CC", "/no/such/compiler")
+    monkeypatch.setattr(launch.compiled, "INSTALLED", folder / "linkd")
+    with (
+        pytest.raises(SetupError, match=r"linkd: no C compiler .* apt install gcc"),
+        launch.netns_nodes(scene, logs, print),
+    ):
+        pass
+    assert not Spaces.made

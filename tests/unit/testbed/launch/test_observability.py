@@ -119,10 +119,10 @@ def test_real_edge_nodes_are_asked(tmp_path):
 @pytest.mark.parametrize(
     ("block", "variable", "addresses"),
     [
-        ("{}", "0.0.0.0:9100", ["orchestrator:9100", "orchestrator:9101"]),
-        ("{nodes: [host]}", "0.0.0.0:9100", ["orchestrator:9100"]),
-        ("{prometheus: 9999}", "0.0.0.0:", ["orchestrator:9999", "orchestrator:10000"]),
-        ("{prometheus: 0}", "0.0.0.0:", None),
+        ("{}", "publication:9100", ["publication:9100", "publication:9101"]),
+        ("{nodes: [host]}", "publication:9100", ["publication:9100"]),
+        ("{prometheus: 9999}", "publication:", ["publication:9999", "publication:10000"]),
+        ("{prometheus: 0}", "publication:", None),
     ],
 )
 def test_the_run_is_asked_where_its_telemetry_says(tmp_path, block, variable, addresses):

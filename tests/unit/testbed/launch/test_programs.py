@@ -7,30 +7,74 @@ import ipaddress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from cosim.contract.entities import Fleet, Link, Node, Scene, SlotRange
 from cosim.contract.errors import ScenarioError
+from cosim.contract.link import LinkState
+from cosim.contract.medium import MEDIA
 from cosim.contract.node_keys import Cell, Live, Radio, Software
 from cosim.testbed.launch import programs as launch
-from cosim.testbed.launch.programs import MOST, NETWORKS, interface, mac_of, programs, software
+from cosim.testbed.launch.compose import render
+from cosim.testbed.launch.programs import MOST, OURS, interface, programs, software
+from cosim.testbed.launch.require import unlaunchable
 from tests.unit.testbed.launch.worlds import DRONE, EDGE, plan
 
+ORIGIN = "geo: {origin: [39.36, 22.95, 60 m]}\n"
 LINK = "links: [{between: [uav-1, host], rate: 1 Mbit/s, delay: 1 ms}]\n"
 
 
-@given(st.sampled_from(sorted(NETWORKS)), st.integers(0, MOST - 1), st.integers(0, MOST - 1))
-def test_every_slot_has_an_address_of_its_own_in_each_network(name, slot, other):
-    found = interface(name, slot)
+def test_an_ardupilot_is_a_program_of_this_machine_that_is_named(tmp_path):
+    program, other = tmp_path / "arducopter", tmp_path / "copter.parm"
+    drone = "{kind: uav, at: [0 m, 0 m], vehicle: {frame: copter}, wifi: {}, runs: {image: vuav-ardupilotCOMMAND}}"
+
+    def problems(command, where):
+        node = drone.replace("COMMAND", command)
+        made = plan(tmp_path, nodes_are=where, adapters=", vehicle: {}", more=ORIGIN, uav_1=node)
+        return [(one.path, one.message, one.hint) for one in unlaunchable(made) if "uav-1" in one.path]
+
+    for where in ("netns", "containers"):
+        program.unlink(missing_ok=True)
+        ((path, message, hint),) = problems("", where)
+        assert (path, message) == ("nodes.uav-1.runs.command", "'uav-1' runs 'vuav-ardupilot' and names no ArduPilot")
+        assert "command:" in hint
+        ((_, message, hint),) = problems(f", command: [{program}]", where)
+        assert (message, hint[:20]) == (f"there is no program '{program}'", "write the whole path")
+        program.write_text("#!/bin/sh\n")
+        ((_, message, hint),) = problems(f", command: [{program}]", where)
+        assert (message, hint) == (f"'{program}' is not executable", f"chmod +x {program}")
+        program.chmod(0o755)
+        assert problems(f", command: [{program}]", where) == []
+        assert "no program 'arducopter'" in problems(", command: [arducopter]", where)[0][1]
+    other.touch()
+    command = f", command: [{program}, '--defaults={other},/no/such.parm', -I, '0']"
+    made = plan(tmp_path, adapters=", vehicle: {}", more=ORIGIN, uav_1=drone.replace("COMMAND", command))
+    (node,) = programs(made.scene)
+    assert node.files == [str(program), str(other)]
+    assert OURS[node.image][-1] == "--ardupilot"
+    assert node.flies
+    text = render(made, tmp_path / "scenario.cosim.yaml", tmp_path, None)
+    service = YAML(typ="safe").load(text)["services"]["uav-1"]
+    assert service["entrypoint"] == ["python3", "-m", "cosim.autopilot.node", "--ardupilot"]
+    assert service["command"] == [str(program), f"--defaults={other},/no/such.parm", "-I", "0"]
+    assert service["volumes"] == ["key-uav-1:/run/cosim-key:ro", *(f"{file}:{file}:ro" for file in (program, other))]
+    program.unlink()
+    with pytest.raises(ScenarioError, match="there is no program"):
+        render(made, tmp_path / "scenario.cosim.yaml", tmp_path, None)
+
+
+@given(st.sampled_from(MEDIA), st.integers(0, MOST - 1), st.integers(0, MOST - 1))
+def test_every_slot_has_an_address_of_its_own_in_each_network(medium, slot, other):
+    found = interface(medium, slot)
     address = ipaddress.IPv4Address(found.address)
-    network = NETWORKS[name]
+    network = ipaddress.IPv4Network(medium.network)
     assert address in network
     assert address not in (network.network_address, network.broadcast_address)
-    assert (found.address == interface(name, other).address) == (slot == other)
-    assert found.text == f"{name},{found.mac},{address}/{network.prefixlen}"
+    assert (found.address == interface(medium, other).address) == (slot == other)
+    assert found.text == f"{medium.interface},{found.mac},{address}/{network.prefixlen}"
     first, second, *rest = bytes.fromhex(found.mac.replace(":", ""))
     assert (first, second) == (2, 0)  # locally administered, to one station
     assert bytes(rest) == address.packed
-    assert mac_of(found.address) == found.mac
 
 
 def test_media_of_a_node_become_its_interfaces(tmp_path):
@@ -49,8 +93,8 @@ def test_media_of_a_node_become_its_interfaces(tmp_path):
     assert (drone.node, drone.slot, drone.image, drone.command) == ("uav-1", 0, "vuav", ())
     assert drone.interfaces[0].address == "10.171.0.1"
     assert (drone.reached(host), host.reached(drone)) == ("10.172.0.3", "10.172.0.1")
-    assert (drone.base, drone.forwards) == (False, False)
-    assert (host.base, host.forwards) == (True, True)
+    assert (drone.serves, drone.forwards) == ((), False)
+    assert (host.serves, host.forwards) == (("lte0",), True)
     assert (host.image, host.command, host.environment) == ("example.org/host:3", ("serve",), (("A", "b"),))
     assert (host.ports, host.cores, host.memory) == ((80,), 4, 2_000_000_000)
 
@@ -114,7 +158,7 @@ def test_every_slot_of_a_fleet_has_a_computer_on_board():
     )  # fmt: skip
     depot = Node("depot", "edge", "edge", runs=Software(image="vedgenode"))
     cars = Fleet("cars", "other", 0, 9, Node("cars", "vehicle", "device", radio=Radio.si(height=3)))
-    wires = (Link((SlotRange(11, 2),), (SlotRange(1),), 1e9, 0, 0, 0),)
+    wires = (Link((SlotRange(11, 2),), (SlotRange(1),), LinkState(1e9)),)
     found = programs(fleets(cars, Fleet("trucks", "sumo", 0, 3, truck), nodes=(mast, depot), links=wires))
     assert [(node.node, node.slot) for node in found] == [
         ("mast", 0), ("depot", 1), ("trucks-1", 11), ("trucks-2", 12), ("trucks-3", 13),

@@ -12,7 +12,6 @@ from ruamel.yaml import YAML
 from cosim.contract.errors import ScenarioError, SetupError
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
-from cosim.scenario.untrusted import refuse_untrusted
 from cosim.testbed.emulation import netns, uplink
 from cosim.testbed.launch.carrier import carrier, unfit
 from cosim.testbed.launch.compose import render
@@ -43,11 +42,11 @@ def test_a_node_with_an_uplink_has_the_hosts_end_as_its_neighbour(tmp_path):
 
 def test_links_of_uplinks_are_as_the_scenario_says(tmp_path):
     scene = plan(tmp_path, gate=UPLINKED, other=SHORT).scene
-    told = States(scene, programs(scene), 0.0).changed([], [])
-    there, back = told["gate", HOST, "up0"], told[HOST, "gate", "up0"]
+    reported = States(scene, programs(scene), 0.0).changed({})
+    there, back = reported["gate", HOST, "up0"], reported[HOST, "gate", "up0"]
     assert (there.rate, back.rate, there.delay, back.delay, there.loss) == (5e6, 20e6, 0.02, 0.02, 0.0)
-    assert told["other", HOST, "up0"].rate == 1e9
-    assert ("gate", "other", "up0") not in told
+    assert reported["other", HOST, "up0"].rate == 1e9
+    assert ("gate", "other", "up0") not in reported
 
 
 def test_containers_have_a_service_where_uplinks_end(tmp_path):
@@ -84,15 +83,17 @@ def test_warnings_say_what_an_uplink_opens_and_where_it_is_nothing(tmp_path):
     assert any("nothing runs there" in text for text in said("netns", gate=idle, plain=EDGE))
 
 
-def test_untrusted_scenarios_may_not_have_one(tmp_path):
+def test_untrusted_scenarios_may_not_have_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("COSIM_UNTRUSTED", "1")
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
     inner = "kinds:\n  uplink: {kind: edge, uplink: host}\n"
     for more, gate, found in (("", SHORT, 1), (inner, EDGE, 1), ("", EDGE, 0)):
         path = write(tmp_path, gate=gate, uplink=EDGE, more=more)
         if not found:
-            refuse_untrusted(path)
+            load(path)
             continue
         with pytest.raises(ScenarioError, match="lets programs of a node reach the host's network") as error:
-            refuse_untrusted(path)
+            load(path)
         assert len(error.value.problems) == found
 
 

@@ -16,7 +16,7 @@ FACTS = {
 NO_CALL = {"kernel": "", "least": 0.0, "to": "", "bytes": 0}  # fields of a task that only other work uses
 READING = {
     "cpu": 0.5, "memory": 1e9, "received": 10, "sent": 20, "temperature": None, "power": None, "meter": "none",
-    "position": None, "obeyed": 0, "shaped": 0, "unshaped": "",
+    "cpu_wait": 0.01, "memory_wait": None, "io_wait": 0.0, "position": None, "obeyed": 0, "shaped": 0, "unshaped": "",
 }  # fmt: skip
 
 

@@ -10,8 +10,9 @@ import zmq
 
 from cosim.contract.errors import SetupError
 from cosim.talk import control, keys
-from cosim.testbed.live import agent, finding
+from cosim.testbed.live import agent
 from cosim.testbed.live.gateway import Gateway
+from cosim.testbed.live.member import SILENT
 from cosim.testbed.live.protocol import FROM_AGENT, FROM_GATEWAY, MAX_MESSAGE
 from cosim.testbed.live.task_queue import QueuedTask
 from tests.unit.testbed.live.pair import FACTS, NO_CALL, slot
@@ -152,7 +153,7 @@ def test_an_agent_that_reaches_nobody_or_somebody_else_says_so_and_seeks_on(gate
     attached = Attached(gateway, tmp_path / "lost.key")
     try:
         said = eventually(lambda: attached.agent._member.said)
-        assert said == f"nobody answers at {gateway.addresses[0]}, or not the gateway whose key is in the key file"
+        assert said == SILENT
         assert attached.agent._member.state in ("seeking", "asking")
     finally:
         attached.stop()
@@ -162,7 +163,7 @@ def test_who_is_evicted_is_told_once(gateway, tmp_path, caplog):
     attached = Attached(gateway, tmp_path / "pi.key")
     assert gateway.wait_for(["pi"], PATIENCE) == []
     with caplog.at_level("WARNING"):
-        control.command(*finding.find(_run(tmp_path)), "evict", node="pi")
+        control.command(*control.find(_run(tmp_path), kind=control.LIVE), "evict", node="pi")
         eventually(lambda: attached.code is not None)
     assert "evicted: evicted from this run" in caplog.messages
     assert attached.stop() == 1
@@ -195,7 +196,7 @@ def test_a_flood_does_not_keep_the_gateway_from_answering(gateway, raw, tmp_path
     for number in range(12_000):
         session = welcome.body["session"]
         raw_one.socket.send(FROM_AGENT.pack("accept", {"tasks": []}, session=session, number=number + 1))
-    answer = control.command(*finding.find(_run(tmp_path)), "nodes")
+    answer = control.command(*control.find(_run(tmp_path), kind=control.LIVE), "nodes")
     eventually(lambda: gateway.roster.counts["flood"] > 0)
     assert answer["nodes"][0]["name"] == "pi"
 
@@ -210,7 +211,7 @@ def _run(tmp_path):
 
 def test_nodes_are_listed_and_evicted_over_the_control_socket(gateway, tmp_path):
     assert (tmp_path / control.FILE).stat().st_mode & 0o777 == 0o600
-    address, token = finding.find(_run(tmp_path))
+    address, token = control.find(_run(tmp_path), kind=control.LIVE)
     attached = Attached(gateway, tmp_path / "pi.key")
     gateway.wait_for(["pi"], PATIENCE)
     rows = lambda: control.command(address, token, "nodes")["nodes"]  # noqa: E731
@@ -227,19 +228,19 @@ def test_nodes_are_listed_and_evicted_over_the_control_socket(gateway, tmp_path)
 
 
 def test_the_control_socket_wants_its_token(gateway, tmp_path):
-    address, token = finding.find(_run(tmp_path))
+    address, token = control.find(_run(tmp_path), kind=control.LIVE)
     with pytest.raises(control.ControlError, match="token is wrong"):
         control.command(address, "0" * 64, "nodes")
     with pytest.raises(SetupError, match="COSIM_LIVE_TOKEN"):
-        finding.find(address)
-    assert finding.find(address, token) == (address, token)
+        control.find(address, kind=control.LIVE)
+    assert control.find(address, token) == (address, token)
 
 
 def test_no_run_is_an_error_that_says_what_to_do(tmp_path):
     with pytest.raises(SetupError, match="is no run with live nodes under way"):
-        finding.find(str(tmp_path))
+        control.find(str(tmp_path), kind=control.LIVE)
     with pytest.raises(SetupError, match="no run with live nodes is under way"):
-        finding.newest(tmp_path)
+        control.find("", "", control.LIVE, tmp_path)
 
 
 def test_an_address_that_is_taken_is_named(gateway, folder):

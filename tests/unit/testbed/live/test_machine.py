@@ -13,7 +13,7 @@ import pytest
 
 from cosim.contract.errors import SetupError
 from cosim.testbed.live import position, work
-from cosim.testbed.live.meters import Meters, Model, clock_rate
+from cosim.testbed.live.meters import MachineMeters, PowerLine, clock_rate
 from cosim.testbed.live.unit import unit
 from cosim.testbed.live.worker_pool import WorkerPool
 from tests.ports import free_port
@@ -39,11 +39,11 @@ PROC = {
 
 def test_load_memory_network_and_temperature(tmp_path):
     write(tmp_path, PROC)
-    meters = Meters(root=tmp_path)
+    meters = MachineMeters(root=tmp_path)
     write(tmp_path, {"proc/stat": STAT.format(busy=130, idle=110)})
     assert meters.read() == {
         "cpu": 0.75, "memory": 600 * 1024.0, "received": 15.0, "sent": 26.0, "temperature": 52.5,
-        "power": None, "meter": "none",
+        "power": None, "meter": "none", "cpu_wait": None, "memory_wait": None, "io_wait": None,
     }  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def test_rapl_counts_packages_and_wraps(tmp_path):
     for zone, energy in ((":0", 9_000_000), (":1", 1_000_000), (":0:0", 5)):
         write(tmp_path, {f"{rapl}{zone}/energy_uj": energy, f"{rapl}{zone}/max_energy_range_uj": 10_000_000})
     now = iter([0.0, 0.0, 2.0, 2.0])
-    meters = Meters(root=tmp_path, clock=lambda: next(now))
+    meters = MachineMeters(root=tmp_path, clock=lambda: next(now))
     write(tmp_path, {f"{rapl}:0/energy_uj": 1_000_000, f"{rapl}:1/energy_uj": 4_000_000})  # 2 J and 3 J in 2 s
     reading = meters.read()
     assert (reading["power"], reading["meter"]) == (2.5, "rapl")
@@ -75,20 +75,20 @@ def test_rapl_counts_packages_and_wraps(tmp_path):
 )  # fmt: skip
 def test_other_meters(tmp_path, files, power, meter):
     write(tmp_path, {**PROC, **{f"sys/{name}": text for name, text in files.items()}})
-    reading = Meters(root=tmp_path).read()
+    reading = MachineMeters(root=tmp_path).read()
     assert (reading["power"], reading["meter"]) == (power, meter)
 
 
 def test_a_model_stands_in_for_a_meter_and_says_so(tmp_path):
     write(tmp_path, PROC)
-    meters = Meters(root=tmp_path, model=Model(2.0, 6.0))
+    meters = MachineMeters(root=tmp_path, model=PowerLine(2.0, 6.0))
     write(tmp_path, {"proc/stat": STAT.format(busy=130, idle=110)})
     reading = meters.read()
     assert (reading["power"], reading["meter"]) == (5.0, "modelled")
 
 
 def test_this_machine_can_be_read():
-    meters = Meters()
+    meters = MachineMeters()
     time.sleep(0.05)
     assert meters.read()["memory"] > 1e6
     assert clock_rate() >= 1e8
@@ -269,14 +269,14 @@ def test_forward_stays_on_this_machine(address):
 
 
 def test_a_pool_runs_times_out_cancels_and_replaces_its_dead():
-    told = threading.Event()
-    pool = WorkerPool(1, 1e9, "", told.set)
+    reported = threading.Event()
+    pool = WorkerPool(1, 1e9, "", reported.set)
     try:
         pool.submit(task("busy"))
         done = pool.done.get(timeout=60)
         assert (done.task, done.status, len(done.output)) == (1, "done", 10)
         assert done.started <= done.computed
-        assert told.wait(60)
+        assert reported.wait(60)
         assert pool.begun() == {1}
         pool.submit(task("busy", task=2, cycles=1e12, limit=0.1))
         assert pool.done.get(timeout=60).status == "timeout"
@@ -330,7 +330,7 @@ def test_one_of_several_nodes_of_a_machine_has_the_load_of_its_own_namespace(tmp
             (proc / name[1:] / "stat").write_text(f"{name[1:]} (a b) c) S {'0 ' * 10}{own} 0 {children} 0 20 0")
 
     spent(p7=(100, 0), p8=(50, 0), p9=(5, 0))
-    found = Meters(root=tmp_path, clock=lambda: time[0], cores=2)
+    found = MachineMeters(root=tmp_path, clock=lambda: time[0], cores=2)
     time[0] = 1.0
     spent(p7=(130, 20), p8=(60, 0), p9=(900, 0))
     assert found.read()["cpu"] == pytest.approx(0.6 / 2.0)  # 30 + 20 + 10 ticks of 10 ms

@@ -209,8 +209,8 @@ def test_shaping_needs_the_permission_of_both_ends(allowed, ability):
     roster, agent, wire = joined(slot(shaping=allowed), shaping=ability)
     roster.shape("pi", [Impairment("10.9.0.2", 1e6)])
     wire.pass_time(0.5)
-    told = [order["links"] for order in agent.shapes if order["links"]]
-    assert told == ([[["10.9.0.2", 1e6, None, None, None]]] if allowed and ability != "none" else [])
+    reported = [order["links"] for order in agent.shapes if order["links"]]
+    assert reported == ([[["10.9.0.2", 1e6, None, None, None]]] if allowed and ability != "none" else [])
 
 
 def kept(agent, keeper):
@@ -382,6 +382,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(steps, st.integers(0, 1000))
 def test_whatever_happens_every_task_has_one_result(actions, seed):
     """Connections break, messages are lost with them or repeated, agents die: the ledger closes."""
@@ -491,6 +492,7 @@ def noise(count: int, seed: int) -> None:
     assert len(roster._by_peer) <= 1
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_mutated_messages_get_nobody_in_and_bring_nothing_down():
     noise(100_000, 2)
 

@@ -135,10 +135,10 @@ def test_what_fails_is_told_and_tried_again():
     shaper.fails = "no\nluck" + "x" * 400
     keeper.take(order(LINK))
     keeper.act(10.0)
-    told = keeper.report(10.0)
-    assert (told["shaped"], told["obeyed"]) == (0, 1)
-    assert told["unshaped"].startswith("RuntimeError: no luckx")
-    FROM_AGENT.pack("report", {**READING, "running": 0, "waiting": 0, **told})
+    reported = keeper.report(10.0)
+    assert (reported["shaped"], reported["obeyed"]) == (0, 1)
+    assert reported["unshaped"].startswith("RuntimeError: no luckx")
+    FROM_AGENT.pack("report", {**READING, "running": 0, "waiting": 0, **reported})
     shaper.fails = ""
     keeper.act(10.0 + PATIENCE / 2)
     assert shaper.calls == []
@@ -161,6 +161,18 @@ def test_what_somebody_else_has_undone_is_told_and_done_again():
     keeper.act(1.1)
     assert keeper.report(2.0)["shaped"] == 1
     assert len(shaper.calls) == 2
+
+
+def test_a_shaper_that_fails_to_look_is_reported_and_asked_again(monkeypatch):
+    shaper = Shaper()
+    keeper = Keeper(shaper)
+    keeper.take(order(LINK))
+    keeper.act(0.0)
+    with monkeypatch.context() as failing:
+        failing.setattr(shaper, "trouble", lambda: 1 / 0)
+        assert keeper.report(1.0)["unshaped"] == "ZeroDivisionError: division by zero"
+    keeper.act(1.1)
+    assert keeper.report(2.0) == {"obeyed": 1, "shaped": 1, "unshaped": ""}
 
 
 def test_the_owners_function_gets_all_links_within_its_networks_and_none_in_the_end():

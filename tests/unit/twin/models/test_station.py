@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cosim.engine.continuum import Engine, Kind, Stream, System
-from cosim.engine.continuum.system import Trace
+from cosim.engine.continuum import Engine, Kind, System, WorkloadStream
+from cosim.engine.continuum.system import WorkloadTrace
 from cosim.twin.fitting.nearest import AT, quantile
 from cosim.twin.models import station as stations
 from cosim.twin.models.station import ServiceStation, identify
@@ -48,8 +48,8 @@ def test_a_station_serves_like_the_engine_s(servers, sharing, contention):
     clock = 1e9
     host = Kind(cores=servers, clock=clock, fcfs=not sharing, contention=contention)
     nothing = np.zeros(300)
-    trace = Trace(np.zeros(300, np.int64), arrivals, nothing, nothing, services * clock)
-    load = Stream(rate=1.0, work=(0, 0.0, 0.0), trace=trace)
+    trace = WorkloadTrace(np.zeros(300, np.int64), arrivals, nothing, nothing, services * clock)
+    load = WorkloadStream(rate=1.0, work=(0, 0.0, 0.0), trace=trace)
     system = System(
         kinds=(host,), kind=np.array([0]), tier=np.array([1]), present=np.ones(1, np.bool_), workloads=(load,),
         source_node=np.array([0]), source_workload=np.array([0]), link_a=np.zeros(0, np.int64),
@@ -63,6 +63,7 @@ def test_a_station_serves_like_the_engine_s(servers, sharing, contention):
     assert np.allclose(made, ended, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "truth",
     [
@@ -106,6 +107,7 @@ def test_few_requests_tell_nothing():
         identify([(times, times + 0.1)])
 
 
+@pytest.mark.slow
 def test_two_modes_are_told_from_one():
     """A cache that misses in a fifth of the requests; and none, where a wide law alone makes long responses."""
     cache = ServiceStation(1, False, 0.02, 0.1, 0.0, slow_share=0.2, slow_times=8.0)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosim.twin.search import Budget, Meter, bayesian, cma_es, descend, halving, least_squares
+from cosim.twin.search import Budget, Meter, bayesian, cma_es, least_squares
 from cosim.twin.search.bayesian import Process
 from cosim.twin.search.cma import reflect
 from cosim.twin.search.least_squares import jacobian
@@ -36,7 +36,7 @@ def test_cma_finds_the_bottom_of_a_bowl_whose_axes_differ(at, seed):
 
 def test_cma_follows_a_bent_valley():
     meter = Meter(rosenbrock, Budget(40_000))
-    found = cma_es(meter, np.array([0.1, 0.9, 0.2, 0.3]), np.random.default_rng(2), target=1e-9)
+    found = cma_es(meter, np.array([0.1, 0.9, 0.2, 0.3]), np.random.default_rng(2))
     assert np.allclose(4.0 * found.units - 2.0, 1.0, atol=1e-3)
 
 
@@ -169,36 +169,6 @@ def test_the_jacobian_is_the_models():
         assert np.allclose(slope, exact, atol=3e-5)
 
 
-def test_descent_reaches_the_bottom_of_a_kinked_bowl():
-    def kinked(points):
-        return np.abs(points[:, 0] - 0.3) + 5.0 * (points[:, 1] - 0.8) ** 2 + 0.2 * points[:, 2]
-
-    found = descend(Meter(kinked, Budget(20_000)), np.full(3, 0.5))
-    assert np.allclose(found.units, [0.3, 0.8, 0.0], atol=2e-3)
-
-
-@given(st.lists(units, min_size=2, max_size=5))
-@settings(max_examples=15, deadline=None)
-def test_descent_never_answers_worse_than_its_start(at):
-    function = bowl(np.array(at), np.logspace(0, 2, len(at)))
-    start = np.full(len(at), 0.5)
-    found = descend(Meter(function, Budget(500)), start)
-    assert found.loss <= function(start[None])[0]
-
-
-def test_halving_finds_a_minimum_under_noise():
-    noise = np.random.default_rng(5).standard_normal(64)
-
-    def seeded(points, first, last):
-        rows = ((points - np.array([0.3, 0.7])) ** 2).sum(axis=1)
-        return np.mean([rows + 0.02 * noise[k] * np.cos(7 * points[:, 0]) for k in range(first, last)], axis=0)
-
-    random = np.random.default_rng(1)
-    found, meter = halving(seeded, lambda f: Meter(f, Budget(5_000)), lambda n: random.random((n, 2)), random, seeds=27)
-    assert np.allclose(found.units, [0.3, 0.7], atol=0.06)
-    assert meter.runs <= 5_000
-
-
 def test_bayesian_search_needs_few_runs():
     def branin(points):
         x, y = 15 * points[:, 0] - 5, 15 * points[:, 1]
@@ -238,7 +208,7 @@ def test_left_out_r2_is_that_of_fits_without_the_point():
     for k in range(15):
         rest = np.arange(15) != k
         matrix = kernel(points[rest], points[rest]) + (process.noise + 1e-10) * np.eye(14)
-        told = kernel(points[k : k + 1], points[rest]) @ np.linalg.solve(matrix, losses[rest])
-        errors.append(float(losses[k] - told[0]))
+        reported = kernel(points[k : k + 1], points[rest]) @ np.linalg.solve(matrix, losses[rest])
+        errors.append(float(losses[k] - reported[0]))
     expected = 1 - np.square(errors).sum() / ((losses - losses.mean()) ** 2).sum()
     assert process.left_out_r2 == pytest.approx(expected, rel=1e-3, abs=1e-4)
