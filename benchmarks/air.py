@@ -41,10 +41,10 @@ _SILENT = {"coverage": "-250 dBm", "range": "100 km", "interference": False, "mi
 
 
 def levels(
-    config: Mapping[str, object], sector: Sector | None, power: Floats, flights: fiveg.Flights, seed: int = 1
+    config: Mapping[str, object], sector: Sector | None, power: Floats, flights: fiveg.AirLevels, seed: int = 1
 ) -> Floats:
     """RSRP (rows,) dBm of `link` where the drone measured, for cells of `power` (cells,) dBm at a mast's height."""
-    told = np.empty(len(flights.level))
+    predicted = np.empty(len(flights.level))
     radio = Radio.si(height=0.0)
     for k, sent in enumerate(power.tolist()):
         rows = np.flatnonzero(flights.seen.cell == k)
@@ -57,11 +57,11 @@ def levels(
         ]
         adapter = ADAPTER.build(RadioConfig.model_validate({**_SILENT, **config}))
         adapter.start(Context("radio", Scene.build(tuple(nodes), ()), 1.0, 1.0, (seed, k), ".", "."))
-        told[rows] = adapter.step(0.0, Inputs({}, []))[0]["rsrp"]
-    return told
+        predicted[rows] = adapter.step(0.0, Inputs({}, []))[0]["rsrp"]
+    return predicted
 
 
-def fitted(fit: fiveg.Flights, judged: fiveg.Flights) -> tuple[Floats, dict[str, float]]:
+def fitted(fit: fiveg.AirLevels, judged: fiveg.AirLevels) -> tuple[Floats, dict[str, float]]:
     """The adapter's levels where `judged` was measured, with what the twin fits to `fit`, and those values."""
     answer = calibrate(fiveg.level(fit, judged), budget=Budget(runs=RUNS), seed=1, posterior=False)
     values = {estimate.name: float(estimate.value) for estimate in answer.estimates}
@@ -82,10 +82,10 @@ def at_one_metre() -> float:
     return 10.0 * float(np.log10(12.0 * blocks)) + float(pathloss.close_in(1.0, CARRIER, 2.0))
 
 
-def by_table(model: str, fit: fiveg.Flights, judged: fiveg.Flights) -> Floats:
+def by_table(model: str, fit: fiveg.AirLevels, judged: fiveg.AirLevels) -> Floats:
     """The mean over draws of a law of TR 36.777, with each cell's power from `fit`."""
 
-    def mean(power: Floats, flights: fiveg.Flights) -> Floats:
+    def mean(power: Floats, flights: fiveg.AirLevels) -> Floats:
         drawn = [levels({"model": model}, None, power, flights, seed) for seed in range(SEEDS)]
         return np.asarray(np.mean(drawn, axis=0))
 
@@ -95,19 +95,19 @@ def by_table(model: str, fit: fiveg.Flights, judged: fiveg.Flights) -> Floats:
     return mean(power, judged)
 
 
-def means(fit: fiveg.Flights, judged: fiveg.Flights) -> tuple[Floats, Floats]:
+def means(fit: fiveg.AirLevels, judged: fiveg.AirLevels) -> tuple[Floats, Floats]:
     """The mean of all fitted levels, and of those of each cell."""
     whole = float(fit.level.mean())
     of = np.array([fit.level[fit.seen.cell == k].mean() for k in range(len(fit.names))])
     return np.full(len(judged.level), whole), of[judged.seen.cell]
 
 
-def rmse(told: Floats, truth: Floats) -> float:
-    return float(np.sqrt(np.mean((told - truth) ** 2)))
+def rmse(predicted: Floats, truth: Floats) -> float:
+    return float(np.sqrt(np.mean((predicted - truth) ** 2)))
 
 
-def splits(flights: fiveg.Flights, held_back: fiveg.Flights | None, altitudes: list[float] | None) -> list[
-    tuple[str, fiveg.Flights, fiveg.Flights]
+def splits(flights: fiveg.AirLevels, held_back: fiveg.AirLevels | None, altitudes: list[float] | None) -> list[
+    tuple[str, fiveg.AirLevels, fiveg.AirLevels]
 ]:  # fmt: skip
     """What is judged, by name, with what it is fitted to."""
     if held_back is not None:
@@ -133,7 +133,7 @@ def main() -> None:
     flights = fiveg.read_flights(given.data)
     later = None if given.held_back is None else fiveg.read_flights(given.held_back)
     truth: list[Floats] = []
-    told: dict[str, list[Floats]] = {rule: [] for rule in RULES}
+    predicted: dict[str, list[Floats]] = {rule: [] for rule in RULES}
     rows, values = [], {}
     for name, fit, judged in splits(flights, later, given.altitudes):
         answer, values[name] = fitted(fit, judged)
@@ -141,10 +141,10 @@ def main() -> None:
         found = (answer, by_table("uma-av", fit, judged), by_table("rma-av", fit, judged), mean, cell_mean)
         truth.append(judged.level)
         for rule, one in zip(RULES, found, strict=True):
-            told[rule].append(one)
+            predicted[rule].append(one)
         errors = {rule: rmse(one, judged.level) for rule, one in zip(RULES, found, strict=True)}
         rows.append({"altitude": float(name), "rows": len(judged.level), **errors})
-    together = {rule: rmse(np.concatenate(parts), np.concatenate(truth)) for rule, parts in told.items()}
+    together = {rule: rmse(np.concatenate(parts), np.concatenate(truth)) for rule, parts in predicted.items()}
     table = Table("RMSE in dB at altitudes that were not fitted", ["m", "rows", *RULES])
     for row in rows:
         table.add([f"{row['altitude']:g}", row["rows"], *(f"{row[rule]:.2f}" for rule in RULES)])

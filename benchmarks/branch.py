@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from benchmarks.measure import Table, parser, print_result
-from cosim.engine.continuum import INTERVAL, Decisions, Engine, Kind, Stream, System
+from cosim.engine.continuum import INTERVAL, Decisions, Engine, Kind, System, WorkloadStream
 from cosim.engine.continuum.branch import Brancher
 from cosim.engine.continuum.layout import DEVICE, EDGE, EXPONENTIAL
 
@@ -27,7 +27,7 @@ def world(hosts: int) -> System:
         kind=place,
         tier=np.array([EDGE, DEVICE])[place],
         present=np.ones(len(place), np.bool_),
-        workloads=(Stream(rate=5.0, work=(law, 2e8, 0.0), input=(law, 2e4, 0.0), output=(law, 2e3, 0.0)),),
+        workloads=(WorkloadStream(rate=5.0, work=(law, 2e8, 0.0), input=(law, 2e4, 0.0), output=(law, 2e3, 0.0)),),
         source_node=np.arange(hosts, 3 * hosts),
         source_workload=np.zeros(2 * hosts, np.int64),
         link_a=np.arange(1, hosts),

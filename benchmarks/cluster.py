@@ -26,7 +26,7 @@ from cosim.extensions.gpu_cluster.cluster.generate import Phase, phases, philly_
 from cosim.extensions.gpu_cluster.cluster.jobs import Jobs
 from cosim.extensions.gpu_cluster.cluster.order import all_orders, better
 from cosim.extensions.gpu_cluster.cluster.rank import Ranker, shipped
-from cosim.extensions.gpu_cluster.cluster.simulate import Fault, Settings, Simulation, simulate
+from cosim.extensions.gpu_cluster.cluster.simulate import ClusterSettings, ClusterSimulation, Fault, simulate
 
 MONTH = 30 * 86_400.0
 
@@ -69,7 +69,7 @@ def exhaustive(clusters: int) -> list[Figure]:
         few = jobs.take(slice(0, 4))
         makespans = []
         for one in all_orders(len(few)):
-            simulation = Simulation(fabric, few, settings)
+            simulation = ClusterSimulation(fabric, few, settings)
             simulation.state.job["key"][one] = np.arange(len(few))
             simulation.advance()
             cluster = reference.Cluster(theirs.room, theirs.leaves, theirs.uplinks, theirs.switches, 0.125)
@@ -97,7 +97,7 @@ def events(count: int) -> list[Figure]:
             for kind, size in (("gpu", fabric.gpus), ("leaf", 8), ("port", ports))
             for at in rng.uniform(0, 48_000, 200)
         )
-        s = Simulation(fabric, jobs, Settings("circuits", "uplinks", faults=faults, backfill=4))
+        s = ClusterSimulation(fabric, jobs, ClusterSettings("circuits", "uplinks", faults=faults, backfill=4))
         while not s.over and seen < count:
             due = [float(s.state.due.min())] if s["running"] else []
             if s["arrived"] < len(jobs):
@@ -118,7 +118,7 @@ def events(count: int) -> list[Figure]:
     ]
 
 
-def _violated(s: Simulation) -> bool:
+def _violated(s: ClusterSimulation) -> bool:
     port = s.state.port
     mate, holder = port["mate"], port["holder"]
     joined = np.flatnonzero(mate >= 0)
@@ -135,7 +135,7 @@ def _violated(s: Simulation) -> bool:
 
 def integral() -> list[Figure]:
     """The interpolated timeline against the events."""
-    s = simulate(plain(32), uniform(5, 200), Settings("circuits", "exhaustive"))
+    s = simulate(plain(32), uniform(5, 200), ClusterSettings("circuits", "exhaustive"))
     rows = timeline.events(s)
     end = float(np.ceil(s.now / 60.0)) * 60.0
     exact = float(rows["utilisation"] @ np.diff(np.append(rows["time"], end)))
@@ -148,11 +148,11 @@ def utilisation(seeds: int) -> list[Figure]:
     """Optical circuits against a spine that never binds, on the generator's defaults, in pairs by seed."""
     jobs = [uniform(k, 200) for k in range(seeds)]
     spine = np.array(
-        [simulate(plain(32, ocs=0), j, Settings("packet", "best-fit")).outcome().utilisation for j in jobs]
+        [simulate(plain(32, ocs=0), j, ClusterSettings("packet", "best-fit")).outcome().utilisation for j in jobs]
     )
     found, means = [], []
     for up in (16, 24, 32, 40, 48):
-        used = [simulate(plain(32, up=up), j, Settings("circuits", "exhaustive")).outcome() for j in jobs]
+        used = [simulate(plain(32, up=up), j, ClusterSettings("circuits", "exhaustive")).outcome() for j in jobs]
         values = np.array([one.utilisation for one in used])
         means.append(values.mean())
         gap, half = interval(100.0 * (spine - values))
@@ -178,9 +178,9 @@ def switching(seeds: int) -> list[Figure]:
         parts = [Phase(30, {"llm": 1.0}), Phase(30, {"dlrm": 1.0}), Phase(30, {"llm": 1.0}), Phase(30, {"dlrm": 1.0})]
         jobs = phases(seed, parts)
         for name in names:
-            run = simulate(fabric, jobs, Settings("routed", "pack", strict=False, topologies=(name,)))
+            run = simulate(fabric, jobs, ClusterSettings("routed", "pack", strict=False, topologies=(name,)))
             rows[name].append(run.outcome().utilisation)
-        both = Simulation(fabric, jobs, Settings("routed", "pack", strict=False, topologies=names))
+        both = ClusterSimulation(fabric, jobs, ClusterSettings("routed", "pack", strict=False, topologies=names))
         topology.in_phases(both, 1800.0)
         rows["switched"].append(both.outcome().utilisation)
     found = []
@@ -193,9 +193,11 @@ def switching(seeds: int) -> list[Figure]:
     return found
 
 
-def _quality(ranker: Ranker, fabric: Fabric, jobs: Jobs, settings: Settings, most: int) -> list[tuple[float, ...]]:
+def _quality(
+    ranker: Ranker, fabric: Fabric, jobs: Jobs, settings: ClusterSettings, most: int
+) -> list[tuple[float, ...]]:
     """Per window s from now: makespan by arrival, by the ranker, by its score alone, the best of all; CPU s."""
-    s = Simulation(fabric, jobs, settings)
+    s = ClusterSimulation(fabric, jobs, settings)
     s.asking()
     found = []
     while len(found) < most and not s.advance(log=False):
@@ -238,7 +240,7 @@ def _gains(rows: list[tuple[float, ...]]) -> tuple[float, float, int]:
 def ranking(seeds: int, philly: Path | None) -> list[Figure]:
     """The shipped ranker on windows that it was not trained on."""
     ranker = shipped()
-    settings = Settings("circuits", "exhaustive")
+    settings = ClusterSettings("circuits", "exhaustive")
     rows = []
     for seed in range(7000, 7000 + seeds):
         rows += _quality(ranker, plain(32), uniform(seed, 100), settings, 8)
@@ -283,7 +285,7 @@ def _on_philly(ranker: Ranker, philly: Path, samples: int) -> list[Figure]:
                 chosen = np.sort(rng.choice(fit, min(60, len(fit)), replace=False))
                 pattern = np.where(rng.random(len(chosen)) < 0.5, l.RING, l.ALL_TO_ALL)
                 jobs = Jobs(np.zeros(len(chosen)), gpus[chosen], trace.duration[chosen], pattern)
-                rows += _quality(ranker, fabric, jobs, Settings(network, "exhaustive"), 8)
+                rows += _quality(ranker, fabric, jobs, ClusterSettings(network, "exhaustive"), 8)
             gain, alone, some = _gains(rows)
             none += len(rows) - some
             pooled += rows
@@ -301,7 +303,9 @@ def same_outcome(seeds: int) -> list[Figure]:
     """An order per window, and a query before each start, which keeps its plan or is asked about the rest anew."""
     fabric, kept, makespans = plain(32), 0, []
     for seed in range(31, 31 + seeds):
-        runs = [Simulation(fabric, uniform(seed, 60), Settings("circuits", "exhaustive")) for _ in range(3)]
+        runs = [
+            ClusterSimulation(fabric, uniform(seed, 60), ClusterSettings("circuits", "exhaustive")) for _ in range(3)
+        ]
         order.in_windows(runs[0], order.best)
         order.with_queries(runs[1], order.best)
         order.with_queries(runs[2], order.best, anew=True)
@@ -323,7 +327,7 @@ def goals(seeds: int) -> list[Figure]:
     for seed in range(seeds):
         jobs = uniform(seed, 400, sizes=(1, 32), gap=1200.0)
         for name in names:
-            s = simulate(plain(8, 4, 32, 8), jobs, Settings("circuits", name))
+            s = simulate(plain(8, 4, 32, 8), jobs, ClusterSettings("circuits", name))
             job, few = s.state.job, (jobs.gpus > 1) & (jobs.gpus <= 4)
             one = figures[name]
             one.setdefault("pcie", []).append(float((job["domains"][few] == 1).mean()))
@@ -349,12 +353,14 @@ def topologies(seeds: int) -> list[Figure]:
     jobs = [uniform(seed, 120, {"llm": 1.0, "dlrm": 1.0}) for seed in range(seeds)]
     for name in ("fat-tree", "dragonfly", "rail", "torus", "rings"):
         runs = [
-            simulate(plain(16, 4, 32, 8, spines=16), one, Settings("routed", "pack", strict=False, topologies=(name,)))
+            simulate(
+                plain(16, 4, 32, 8, spines=16), one, ClusterSettings("routed", "pack", strict=False, topologies=(name,))
+            )
             for one in jobs
         ]
         mean, half = interval([run.outcome().utilisation for run in runs])
         found.append(Figure(f"utilisation, {name} on 512 GPUs", mean, "(shown)", True, f"+- {half:.4f}, {seeds} seeds"))
-    runs = [simulate(plain(16), one, Settings("circuits", "exhaustive")) for one in jobs]
+    runs = [simulate(plain(16), one, ClusterSettings("circuits", "exhaustive")) for one in jobs]
     mean, half = interval([run.outcome().utilisation for run in runs])
     note = f"+- {half:.4f}, {seeds} seeds"
     return [*found, Figure("utilisation, circuits for each job on 512 GPUs", mean, "(shown)", True, note)]
@@ -372,7 +378,7 @@ def baselines(seeds: int) -> list[Figure]:
         for seed in range(7500, 7500 + seeds):
             spans = []
             for chosen in (order.arrival, policy()):
-                s = Simulation(plain(32), uniform(seed, 60), Settings("circuits", "exhaustive"))
+                s = ClusterSimulation(plain(32), uniform(seed, 60), ClusterSettings("circuits", "exhaustive"))
                 order.in_windows(s, chosen)
                 spans.append(s.outcome().makespan)
             ratio.append(spans[1] / spans[0])
@@ -396,13 +402,13 @@ def speed(part: int) -> list[Figure]:
         fabric = plain(32, ocs=ocs)
         began = time.process_time()
         for seed in range(runs):
-            simulate(fabric, uniform(seed, 200), Settings(network, placement)).outcome()
+            simulate(fabric, uniform(seed, 200), ClusterSettings(network, placement)).outcome()
         spent = (time.process_time() - began) * 1000 / runs
         found.append(Figure(f"CPU s of 1,000 runs of 200 jobs, {network}, {placement}", spent, "<= 3", spent <= target))
     count = 1_800_000 // part
     jobs = philly_like(1, count, MONTH / part)
     began = time.process_time()
-    s = Simulation(plain(3125, ocs=0), jobs, Settings("packet", "best-fit", rows=1000))
+    s = ClusterSimulation(plain(3125, ocs=0), jobs, ClusterSettings("packet", "best-fit", rows=1000))
     s.advance(log=False)
     outcome = s.outcome()
     spent = (time.process_time() - began) * part
@@ -434,7 +440,7 @@ def main() -> None:
     arguments.add_argument("--quick", action="store_true", help="fewer seeds, a tenth of the long runs")
     given = arguments.parse_args()
     few = given.quick
-    warm = Simulation(plain(4, 1, 8, 2), uniform(1, 8, sizes=(2, 16)), Settings("circuits", "exhaustive"))
+    warm = ClusterSimulation(plain(4, 1, 8, 2), uniform(1, 8, sizes=(2, 16)), ClusterSettings("circuits", "exhaustive"))
     order.in_windows(warm, shipped().order)
     figures = [
         *exhaustive(20 if few else 200), *events(10_000 if few else 100_000), *integral(),

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import Table, parser, print_result, verdict
-from cosim.engine.continuum import Engine, Kind, Stream, System, compiled, ledger, regions
+from cosim.engine.continuum import Engine, Kind, System, WorkloadStream, compiled, ledger, regions
 from cosim.engine.continuum.layout import CLOUD, DEVICE, EDGE, EXPONENTIAL
 
 UNIT = 1000  # devices
@@ -57,8 +57,8 @@ def world(devices: int, own: bool = False, per_unit: int = EDGES) -> System:
         tier=np.array([EDGE, CLOUD, CLOUD, DEVICE])[place],
         present=np.ones(len(place), np.bool_),
         workloads=(
-            Stream(rate=1.0, work=(law, 50e6, 0.0), input=(law, 20e3, 0.0), output=(law, 5e3, 0.0)),
-            Stream(rate=1.0, work=(law, 100e6, 0.0), input=(law, 50e3, 0.0), output=(law, 2e3, 0.0)),
+            WorkloadStream(rate=1.0, work=(law, 50e6, 0.0), input=(law, 20e3, 0.0), output=(law, 5e3, 0.0)),
+            WorkloadStream(rate=1.0, work=(law, 100e6, 0.0), input=(law, 50e3, 0.0), output=(law, 2e3, 0.0)),
         ),
         source_node=np.repeat(np.arange(edges + units + 1, len(place)), 2),
         source_workload=np.tile([0, 1], devices),

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.measure import Table, parser, print_result
 from cosim.contract.extras import how_to_install
-from cosim.results.crate import LOCK, lock
+from cosim.extensions.research_object.crate import LOCK, lock
 
 ROOT = Path(__file__).resolve().parents[1]
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
@@ -63,6 +63,7 @@ TABLES: dict[str, DocsTable] = {
     "extcloudsim": DocsTable("benchmarks/datacentre.md", "extcloudsim --data {data}/extcloudsim", "data"),
     "farm": DocsTable("benchmarks.md", "farm"),
     "gauges": DocsTable("benchmarks/figures.md", "gauges", "root"),
+    "idle-guests": DocsTable("benchmarks/security.md", "idle_guests"),
     "jamming": DocsTable("benchmarks/jamming.md", "jamming"),
     "links": DocsTable("benchmarks/links.md", "links", "root"),
     "offloading": DocsTable("benchmarks.md", "offloading"),
@@ -91,6 +92,7 @@ TABLES: dict[str, DocsTable] = {
     "twin-simtune": DocsTable("benchmarks/twin-jobs.md", "twin --job simtune"),
     "vector": DocsTable("benchmarks/environments.md", "vector"),
     "vehicles": DocsTable("benchmarks.md", "vehicles"),
+    "whatif": DocsTable("benchmarks/twin.md", "whatif"),
     "wifi": DocsTable("benchmarks.md", "wifi"),
     "worlds": DocsTable("benchmarks/figures.md", "worlds", "root"),
 }

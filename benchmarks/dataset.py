@@ -66,8 +66,8 @@ def measure(folder: Path, runs: int, phones: int, seconds: int, workers: int, *,
 
 def digests(folder: Path) -> dict[str, str]:
     """SHA-256 of each file of a data set."""
-    found: dict[str, str] = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))["files"]
-    return found
+    found = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))["digests"]
+    return {name: str(entry["sha256"]) for name, entry in found.items()}
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ from typing import Literal
 
 from benchmarks.edge_nodes import Running, machine, started, usual
 from cosim.contract.errors import CosimError, Problem, ScenarioError
-from cosim.twin.telemetry.open_load import Answered, Caller, Request, poisson
+from cosim.twin.telemetry.open_load import Answered, Caller, LoadRequest, poisson
 
 Part = Literal["pilot", "fit", "held-back", "repeat"]
 NETWORKS = ("squeezenet1_0", "mobilenet_v2", "resnet18")
@@ -109,8 +109,8 @@ class Files:
         disturbed = others > OTHERS or steal > STEAL
         for a in answers:
             times = (a.request.time, a.assigned, a.uploaded, a.started, a.computed, a.ended)
-            told = ["" if t != t else f"{t:.5f}" for t in times]  # 10 us: below the clocks of processes
-            self.tasks.writerow([window, a.request.service, a.request.size, *told, a.status, "measured"])
+            result = ["" if t != t else f"{t:.5f}" for t in times]  # 10 us: below the clocks of processes
+            self.tasks.writerow([window, a.request.service, a.request.size, *result, a.status, "measured"])
         for at, *used in meter.rows:
             self.nodes.writerow([window, node.name, f"{at:.2f}", *(f"{value:.3f}" for value in used)])
         row = [window, node.name, node.cores, node.concurrency, load, part, f"{rate:.3f}", f"{span:.2f}", len(answers)]
@@ -132,7 +132,7 @@ async def measure(running: Sequence[Running], files: Files, seconds: float, seed
     services = await offered(callers[0])
     capacity = []
     for one, caller in zip(running, callers, strict=True):
-        requests = [Request(0.0, *service) for _ in range(ROUNDS) for service in services]
+        requests = [LoadRequest(0.0, *service) for _ in range(ROUNDS) for service in services]
         await caller.closed_loop(requests[: 2 * len(services)], one.node.concurrency)  # the first are slow
         meter = Meter(one)
         took, answers = await caller.closed_loop(requests, one.node.concurrency)
@@ -156,7 +156,7 @@ async def measure(running: Sequence[Running], files: Files, seconds: float, seed
 
 async def offered(caller: Caller) -> list[tuple[str, int]]:
     """The services and sizes that the node is measured with: networks where it has them, else kernels."""
-    tried = await caller.ask(Request(0.0, NETWORKS[0], SIZES[0]), time.monotonic())
+    tried = await caller.ask(LoadRequest(0.0, NETWORKS[0], SIZES[0]), time.monotonic())
     if tried.status == 200:
         return [(name, size) for name in NETWORKS for size in SIZES]
     return [(name, size) for name, sizes in KERNELS.items() for size in sizes]

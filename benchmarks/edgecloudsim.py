@@ -37,14 +37,14 @@ from benchmarks.equivalence import (
     compare_means,
     compare_pooled,
     compare_rates,
-    holm,
     verdict,
 )
 from benchmarks.golden import DataError, Golden, read_golden, read_studies
 from benchmarks.measure import Table, parser, print_result
 from cosim.contract.children import pool
 from cosim.extensions.edgecloudsim.offloading.simulation import simulate
-from cosim.extensions.edgecloudsim.offloading.study import Study
+from cosim.extensions.edgecloudsim.offloading.study import OffloadingStudy
+from cosim.results.student import holm
 
 MARGIN = 0.03  # of their mean
 RARE = 2.0  # %, failures below are compared as proportions
@@ -91,7 +91,7 @@ class Row:
         return found
 
 
-def carry_out(job: tuple[Study, int]) -> Run:
+def carry_out(job: tuple[OffloadingStudy, int]) -> Run:
     """Run a study with a seed. Getting ready, which compiles or loads the compiled code, is not counted."""
     study, seed = job
     get_ready(study)
@@ -104,7 +104,7 @@ def carry_out(job: tuple[Study, int]) -> Run:
 _READY: set[str] = set()  # models whose code this process has loaded
 
 
-def get_ready(study: Study) -> None:
+def get_ready(study: OffloadingStudy) -> None:
     """Load, or compile, the code of the study's model."""
     if study.model not in _READY:
         simulate(replace(study, duration=min(study.duration, 60.0), warm_up=0.0), 0)
@@ -116,7 +116,7 @@ def seeds_of(config: str, runs: int) -> list[int]:
     return [int(seed) for seed in np.random.SeedSequence(list(config.encode())).generate_state(runs, np.uint32)]
 
 
-def simulated(studies: dict[str, Study], runs: int, jobs: int) -> Iterator[tuple[str, list[Run]]]:
+def simulated(studies: dict[str, OffloadingStudy], runs: int, jobs: int) -> Iterator[tuple[str, list[Run]]]:
     """The runs of every configuration, in the order of the configurations."""
     work = {name: [(study, seed) for seed in seeds_of(name, runs)] for name, study in studies.items()}
     if jobs == 1:
@@ -223,7 +223,7 @@ def table_of(config: str, rows: list[Row]) -> Table:
     return table
 
 
-def speed_of(config: str, study: Study, runs: list[Run], golden: dict[str, Golden]) -> dict[str, Any]:
+def speed_of(config: str, study: OffloadingStudy, runs: list[Run], golden: dict[str, Golden]) -> dict[str, Any]:
     """CPU seconds per run, ours (mean) and theirs, and what was done in them."""
     cpu = math.fsum(run.cpu for run in runs)
     reference = golden[REFERENCE_CPU].sample.mean if REFERENCE_CPU in golden else None
@@ -251,14 +251,14 @@ def arguments() -> argparse.Namespace:
     return made.parse_args()
 
 
-def recorded(options: argparse.Namespace) -> tuple[dict[str, Study], dict[str, dict[str, Golden]]]:
+def recorded(options: argparse.Namespace) -> tuple[dict[str, OffloadingStudy], dict[str, dict[str, Golden]]]:
     """The studies of a data folder, and its results. Raises `DataError`."""
     file = options.golden or options.data / "golden.csv"
     golden = read_golden(file) if options.golden or file.exists() else {}
     return read_studies(options.data, options.config), golden
 
 
-def fresh(options: argparse.Namespace) -> tuple[dict[str, Study], dict[str, dict[str, Golden]]]:
+def fresh(options: argparse.Namespace) -> tuple[dict[str, OffloadingStudy], dict[str, dict[str, Golden]]]:
     """Studies drawn for a copy of the peer, and what it says of them. Raises `DataError`."""
     edgecloudsim_peer.look(options.peer)
     studies, golden = {}, {}

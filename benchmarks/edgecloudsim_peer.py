@@ -22,7 +22,7 @@ from benchmarks.equivalence import Sample
 from benchmarks.golden import DataError, Golden
 from cosim.contract.errors import CosimError
 from cosim.extensions.edgecloudsim.importing import study_of
-from cosim.extensions.edgecloudsim.offloading.study import Study
+from cosim.extensions.edgecloudsim.offloading.study import OffloadingStudy
 
 REFERENCE_CPU = "reference_cpu_s_per_iteration"
 # Of each sample application: devices, minutes, scenarios, policies. AI-based policies are trained on the peer's own
@@ -48,7 +48,7 @@ class Drawn:
     name: str
     application: int
     files: tuple[Path, Path, Path]  # properties, edge devices, applications
-    study: Study
+    study: OffloadingStudy
 
 
 def look(peer: Path) -> None:

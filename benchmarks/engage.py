@@ -22,12 +22,12 @@ from cosim.physics.vehicles import Copter, Rover, VehicleFleet
 from cosim.physics.vehicles.engagement import Engagements
 from cosim.physics.vehicles.gusts import Gusts, turned
 from cosim.physics.vehicles.receivers import PositionErrors
-from cosim.physics.vehicles.reports import Links
-from cosim.physics.vehicles.rows import Rows
+from cosim.physics.vehicles.reports import PairLinks
+from cosim.physics.vehicles.rows import FieldRows
 from cosim.physics.vehicles.rule import Follow
 
 Floats = NDArray[np.float64]
-FIELD = Rows((60.0, 10.0), rows=12, pitch=6.0, length=150.0, headland=3.0, turn=3.5, speeds=(2.0, 1.6))
+FIELD = FieldRows((60.0, 10.0), rows=12, pitch=6.0, length=150.0, headland=3.0, turn=3.5, speeds=(2.0, 1.6))
 HOME, WIND = (-12.0, 6.0), (1.5, -1.0, 0.0)  # m, m/s
 GUSTS, LOSS, DELAY = 4.0, 0.2, 0.1  # m/s of wind at 6 m, of reports and orders, s
 LEVEL, HEIGHT, CORRELATION = 1.0, 1.0, 60.0  # m, m, s: of satellite positions
@@ -63,7 +63,7 @@ def fly(seeds: dict[str, int], count: int) -> Floats:
     errors = PositionErrors(
         2 * count, LEVEL, HEIGHT, CORRELATION, np.random.SeedSequence([seeds["position errors"], 3])
     )
-    links, mean, state = Links.steady(count, DELAY, LOSS), np.tile(WIND, (count, 1)), fleet.state
+    links, mean, state = PairLinks.steady(count, DELAY, LOSS), np.tile(WIND, (count, 1)), fleet.state
     ordered = False
     while fleet.now < LONGEST:
         if not ordered and fleet.now >= BEFORE - 1e-9:
@@ -117,27 +117,27 @@ def main() -> None:
     begun = time.process_time() + child_seconds()
     times, parts = shares(given.seeds, given.workers)
     head = times[:HEADLINE]
-    told = {
+    result = {
         "seeds": len(head), "no_contact": int(np.isnan(head).sum()), "mean_s": float(np.nanmean(head)),
         "deviation_s": float(np.nanstd(head, ddof=1)), "least_s": float(np.nanmin(head)),
         "most_s": float(np.nanmax(head)),
     }  # fmt: skip
-    table = Table(f"t_engage over {told['seeds']} seeds, s", ["mean", "deviation", "least", "most", "no contact"])
-    figures = [f"{told[name]:.2f}" for name in ("mean_s", "deviation_s", "least_s", "most_s")]
-    table.add([*figures, told["no_contact"]])
+    table = Table(f"t_engage over {result['seeds']} seeds, s", ["mean", "deviation", "least", "most", "no contact"])
+    figures = [f"{result[name]:.2f}" for name in ("mean_s", "deviation_s", "least_s", "most_s")]
+    table.add([*figures, result["no_contact"]])
     second = Table(
         f"share of the variance, {given.seeds:,} seeds", ["source", "alone", "95 %", "with others", "95 %", "s"]
     )
     for name, part in parts.items():
         words = [(f"{one['share']:.3f}", f"{one['low']:.3f} to {one['high']:.3f}") for one in part.values()]
         second.add([name, *(word for pair in words for word in pair), f"{part['with others']['deviation_s']:.2f}"])
-    all_told = {
-        "t_engage": told,
+    all_figures = {
+        "t_engage": result,
         "shares": parts,
         "sampled": given.seeds,
         "cpu_s": time.process_time() + child_seconds() - begun,
     }
-    print_result("engage", all_told, [table, second], as_json=given.json)
+    print_result("engage", all_figures, [table, second], as_json=given.json)
 
 
 if __name__ == "__main__":

@@ -119,17 +119,6 @@ def _needed(theirs: Sample, ours: Sample, margin: float) -> float:
     return math.inf if room <= 0.0 else max(2.0, math.ceil(ours.sd**2 / room))
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values corrected for their number (Holm 1979), in the order given."""
-    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
-    corrected = [0.0] * len(p_values)
-    largest = 0.0
-    for rank, index in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        corrected[index] = largest
-    return corrected
-
-
 def verdict(comparison: Comparison, p_corrected: float) -> Verdict:
     """What the tests show; `p_corrected` is the corrected p-value of equality."""
     if comparison.p_outside < LEVEL:

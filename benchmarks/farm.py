@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from benchmarks.measure import Table, parser, print_result, verdict
 from cosim.physics.radio import wifi
 from cosim.physics.vehicles import phases
-from cosim.physics.vehicles.reports import Links
-from cosim.physics.vehicles.rows import Rows
-from cosim.physics.vehicles.study import Study, study
+from cosim.physics.vehicles.reports import PairLinks
+from cosim.physics.vehicles.rows import FieldRows
+from cosim.physics.vehicles.study import EngagementStudy, study
 
-FIELD = Rows((40.0, 0.0), rows=8, pitch=6.0, length=200.0, headland=2.0, turn=3.5)
+FIELD = FieldRows((40.0, 0.0), rows=8, pitch=6.0, length=200.0, headland=2.0, turn=3.5)
 FREQUENCY = 5.18e9  # Hz
 EXPONENT = 2.2  # of the path loss over an open field
 HOMES, POSITIONS = (12, 7), 24
@@ -31,14 +31,14 @@ TARGET = 5_000.0  # times real time
 _WIFI = wifi.curve(fading=3.0)
 
 
-def links(away: NDArray[np.float64]) -> Links:
+def links(away: NDArray[np.float64]) -> PairLinks:
     """Wi-Fi from tractor to drone; the controller is at the drone's home and reaches it at once."""
     level = wifi.snr(away, FREQUENCY, EXPONENT)
     point = _WIFI.at(level)
-    return Links(point.delay, point.loss, level - 94.0, np.zeros(len(away)), np.zeros(len(away)))
+    return PairLinks(point.delay, point.loss, level - 94.0, np.zeros(len(away)), np.zeros(len(away)))
 
 
-def fly(homes: list[tuple[float, float]], positions: list[tuple[int, float]]) -> tuple[Study, float]:
+def fly(homes: list[tuple[float, float]], positions: list[tuple[int, float]]) -> tuple[EngagementStudy, float]:
     """The study, and the CPU seconds that it took."""
     study(homes[:1], positions[:1], FIELD, links=links, follow=1.0)  # compiles
     begun = time.process_time()
@@ -77,8 +77,8 @@ def main() -> None:
     fitted = Table("fitted surface", ["constant", "per metre", "per m/s away from home", "R^2"])
     fitted.add([f"{s.constant:.1f} s", f"{s.per_metre:.4f} s", f"{s.per_speed:.2f} s", f"{s.explained:.3f}"])
     speed = Table("speed", ["contact made", "simulated", "CPU", "times real time"])
-    told = f"{factor:,.0f}{verdict(factor, TARGET, at_least=True)}"
-    speed.add([f"{met:,}", f"{found.simulated:,.0f} s", f"{cpu:.1f} s", told])
+    result = f"{factor:,.0f}{verdict(factor, TARGET, at_least=True)}"
+    speed.add([f"{met:,}", f"{found.simulated:,.0f} s", f"{cpu:.1f} s", result])
     figures = {
         "engagements": count,
         "contact": met,

@@ -22,20 +22,12 @@ import numpy as np
 from benchmarks.edge_nodes import Node, Running, started
 from benchmarks.measure import Table, verdict
 from cosim.extensions.corais import baselines, search
+from cosim.extensions.corais.claims import DISTRIBUTIONS, MEGABYTES, OUTPUT, PARTS, PLACES, REPLICAS, TRANSFER
 from cosim.extensions.corais.problem import Decision, Floats, Instance, makespan
 from cosim.results import student
 
-REPLICAS = (2, 4, 3, 3, 1)  # the paper's
 CORES = (0.12, 0.25, 0.18, 0.15, 0.10)  # of one processor
-MEGABYTES, PARTS = (2.6, 7.9, 18.6), (0.5, 0.3, 0.2)  # the paper's requests
 SIDES = (192, 335, 514)  # pixels of the pictures in their place: areas in the same proportion
-OUTPUT = 0.1  # of the input: the paper does not say
-TRANSFER = 0.02  # s per MB of the paper's and unit of distance
-PLACES = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0), (0.5, 0.5))
-DISTRIBUTIONS = {
-    "equal": ((0.2,) * 5, (0.2,) * 5),
-    "shifted": ((0.5, 0.2, 0.2, 0.05, 0.05), (0.1, 0.1, 0.4, 0.25, 0.15)),  # sources, predicted edges
-}
 COUNTS = (50, 100, 200, 500, 1000)
 KERNEL = "histogram"
 PATIENCE = 600.0  # s for one answer

@@ -110,7 +110,7 @@ def flooded(flag: Path) -> Iterator[None]:
         flag.unlink()
 
 
-def told(rounds: int, spare: Path, *, flood: bool) -> Mapping[str, Any]:
+def result(rounds: int, spare: Path, *, flood: bool) -> Mapping[str, Any]:
     """What a run tells of its disturbances."""
     moments = [3.0 + (EVERY + 0.37) * k for k in range(rounds)]  # at other phases of linkd's second each time
     scenario, flag = spare / "scenario.cosim.yaml", spare / "flood"
@@ -148,7 +148,7 @@ def main() -> None:
     found = {}
     for name in ("stopped", "flooded"):
         with tempfile.TemporaryDirectory() as spare:
-            one = found[name] = told(options.rounds, Path(spare), flood=name == "flooded")
+            one = found[name] = result(options.rounds, Path(spare), flood=name == "flooded")
         share = verdict(one["told"], options.rounds, at_least=True)
         table.add(
             [

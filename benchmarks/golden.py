@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.equivalence import Sample
 from cosim.contract.errors import CosimError
 from cosim.extensions.edgecloudsim.importing import study_of
-from cosim.extensions.edgecloudsim.offloading.study import Study
+from cosim.extensions.edgecloudsim.offloading.study import OffloadingStudy
 
 FILES = ("properties", "edge_devices", "applications")
 COLUMNS = ("config_id", "metric", "unit", "iterations", "mean", "sd")
@@ -61,7 +61,7 @@ def read_golden(file: Path) -> dict[str, dict[str, Golden]]:
     return found
 
 
-def read_studies(folder: Path, wanted: list[str]) -> dict[str, Study]:
+def read_studies(folder: Path, wanted: list[str]) -> dict[str, OffloadingStudy]:
     """The study of every configuration that `index.csv` lists, or of the wanted ones."""
     rows = {row["config_id"]: row for row in read_rows(folder / "index.csv", ("config_id", *FILES))}
     unknown = [name for name in wanted if name not in rows]

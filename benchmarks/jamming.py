@@ -4,7 +4,8 @@ python -m benchmarks.jamming [--part scenes response real phones] [--scenes 30] 
                              [--false-alarms 0.01] [--data DIR] [--json]
 
 Every scene has places, people, load, radio conditions and a jammer of its own (`benchmarks.jamming_scenes`).
-Detectors are trained on some seeds, calibrated to a rate of false alarms on others, and judged on further ones.
+Detectors are trained on some seeds, calibrated to a rate of false alarms on others, and judged on further ones, and on
+scenes of another generator, on real sites (`benchmarks.jamming_sites`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from benchmarks import jamming_phones, jamming_response
 from benchmarks.jamming_phones import UCC
 from benchmarks.jamming_real import JDD, real, with_simulated
 from benchmarks.jamming_scenes import PATTERNS, SETS, pattern_of, scene
+from benchmarks.jamming_sites import KINDS as ON_SITES
+from benchmarks.jamming_sites import SITES, on_sites
 from benchmarks.measure import Table, child_seconds, mapped, print_result
 from cosim import api
 from cosim.learn.dataset import Recipe, build
@@ -50,7 +53,8 @@ def runs(folder: Path, kind: str, seeds: range, **keys: Any) -> list[Path]:
 
 
 def _run(folder: Path, kind: str, keys: dict[str, Any], seed: int) -> Path:
-    return api.run(scene(kind, seed, **keys), out=folder).folder
+    made = on_sites(kind, seed, **keys) if kind in ON_SITES else scene(kind, seed, **keys)
+    return api.run(made, out=folder).folder
 
 
 def dataset(folder: Path, name: str, kind: str, seeds: range, shares: tuple[float, float, float], **keys: Any) -> Path:
@@ -62,7 +66,9 @@ def dataset(folder: Path, name: str, kind: str, seeds: range, shares: tuple[floa
     return made
 
 
-def simulated(folder: Path, count: int, methods: list[str], rate: float, save: Path) -> dict[str, Any]:
+def simulated(
+    folder: Path, count: int, methods: list[str], rate: float, save: Path, data: Path
+) -> dict[str, Any]:  # fmt: skip
     """Figures of each method on unseen scenes, trained on `count` jammed scenes and as many others."""
     learning = folder / "learning"
     if not (learning / "croissant.json").is_file():
@@ -76,7 +82,9 @@ def simulated(folder: Path, count: int, methods: list[str], rate: float, save: P
     for load in LOADS:
         fresh = range(LOADED, LOADED + max(2, round(count * 0.6)))
         where = f"load-{load:.0%}"
-        unseen[where] = dataset(folder, where, "jammed", fresh, judged, load=load)
+        unseen[where] = dataset(folder, where, "jammed", fresh, judged, load=load, reuse=1)
+    for kind in ON_SITES if (data / SITES).is_file() else ():
+        unseen[kind] = dataset(folder, kind, kind, range(1, 1 + max(2, round(count * 0.3))), judged, data=data)
     found: dict[str, Any] = {}
     for method in methods:
         detector = train(learning, method, false_alarms=rate)  # type: ignore[arg-type]
@@ -101,9 +109,15 @@ def simulated(folder: Path, count: int, methods: list[str], rate: float, save: P
 def _on_unseen(detector: Detector, unseen: Mapping[str, Path]) -> dict[str, Any]:
     """Figures where 10 dB or more are lost, false alarms by kind of scene, and F1 by load."""
     loads = {kind: data for kind, data in unseen.items() if kind.startswith("load")}
+    sites = unseen.get("jammed-sites")
     return {
         "hard": judge(detector, unseen["jammed"], only=HARD).as_dict(),
-        "false_alarms": {kind: judge(detector, unseen[kind]).false_alarms for kind in SETS if kind != "jammed"},
+        **({"on sites": judge(detector, sites, only=HARD).as_dict()} if sites is not None else {}),
+        "false_alarms": {
+            kind: judge(detector, unseen[kind]).false_alarms
+            for kind in (*SETS, *ON_SITES)
+            if kind in unseen and "jammed" not in kind
+        },
         "load": {kind: judge(detector, data, only=HARD).f1 for kind, data in loads.items()},
     }
 
@@ -133,9 +147,9 @@ def _added(counts: list[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str,
     """The sum of confusions; true -> told -> rows."""
     found: dict[str, dict[str, int]] = {}
     for one in counts:
-        for true, told in one.items():
+        for true, result in one.items():
             row = found.setdefault(true, {})
-            for name, number in told.items():
+            for name, number in result.items():
                 row[name] = row.get(name, 0) + number
     return found
 
@@ -158,7 +172,9 @@ def main() -> None:
         folder = arguments.folder or Path(spare)
         save = arguments.save or folder / "detector.npz"
         if "scenes" in arguments.part:
-            found["simulated"] = simulated(folder, arguments.scenes, arguments.method, arguments.false_alarms, save)
+            found["simulated"] = simulated(
+                folder, arguments.scenes, arguments.method, arguments.false_alarms, save, arguments.data
+            )
         if "response" in arguments.part:
             detector = arguments.detector or save
             if not detector.is_file():
@@ -209,8 +225,9 @@ def _rows(method: str, found: Mapping[str, Any]) -> dict[str, Any]:
 
 def _simulated_tables(found: Mapping[str, Any]) -> list[Table]:
     table = Table("unseen scenes", ["method", "P", "R", "F1 (>= 10 dB)", "F1 (all)", "delay 50 / 95 %", "missed"])
-    alarms = Table("false alarms, unseen scenes", ["method", *(kind for kind in SETS if kind != "jammed")])
     first = next(iter(found.values()))
+    alarms = Table("false alarms, unseen scenes", ["method", *first["false_alarms"]])
+    sites = Table("on real sites (>= 10 dB)", ["method", "P", "R", "F1", "false alarms"])
     loads = Table("F1 (>= 10 dB) by load", ["method", *first["load"]])
     weights = Table("first by permutation importance", ["method", "columns", "quantities", "clusters"])
     rows = {method: one for name, row in found.items() for method, one in _rows(name, row).items()}
@@ -220,6 +237,9 @@ def _simulated_tables(found: Mapping[str, Any]) -> list[Table]:
         late = f"{delay['50%']:.1f} / {delay['95%']:.1f} s"
         whole = f"{one['all']['f1']:.3f}" if "all" in one else ""
         table.add([method, *shown, whole, late, f"{hard['missed']:.1%}"])
+        if there := one.get("on sites"):
+            shown = [f"{there[name]:.3f}" for name in ("precision", "recall", "f1")]
+            sites.add([method, *shown, f"{there['false_alarms']:.2%}"])
         alarms.add([method, *(f"{value:.2%}" for value in one["false_alarms"].values())])
         loads.add([method, *(f"{value:.3f}" for value in one["load"].values())])
         if "importance" not in one:
@@ -232,11 +252,11 @@ def _simulated_tables(found: Mapping[str, Any]) -> list[Table]:
     patterns = Table("by pattern, first method, >= 10 dB", ["pattern", "rows", "recall", "false alarms"])
     for name, row in first["patterns"].items():
         patterns.add([name, f"{row['rows']:,}", f"{row['recall']:.3f}", f"{row['false_alarms']:.2%}"])
-    told = Table("causes, first method: true, part told", ["is", "rows", *_NAMES])
+    result = Table("causes, first method: true, part reported", ["is", "rows", *_NAMES])
     for true, row in first["causes"].items():
         rows = max(sum(row.values()), 1)
-        told.add([true, f"{rows:,}", *(f"{row.get(name, 0) / rows:.3f}" for name in _NAMES)])
-    return [table, alarms, loads, weights, patterns, told]
+        result.add([true, f"{rows:,}", *(f"{row.get(name, 0) / rows:.3f}" for name in _NAMES)])
+    return [table, sites, alarms, loads, weights, patterns, result]
 
 
 if __name__ == "__main__":

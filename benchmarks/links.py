@@ -1,11 +1,11 @@
 """Emulated links, requested against measured: delay, its deviation, loss, rate, live changes, cost of updates.
 
-    python -m benchmarks.links [--backend linkd|linkd-python|tc|ns3] [--seconds 2] [--rounds 3] [--json]
+    python -m benchmarks.links [--backend linkd|tc|ns3] [--seconds 2] [--rounds 3] [--json]
 
 Three network namespaces with an interface each; UDP datagrams measure what their links do. Needs root and
 /dev/net/tun. Delays are one way, by the kernel's time stamps, each the best of the rounds, since the machine
-has other users; `delays` has all rounds. Targets: 20 ms is met within +0.5 ms (compiled) or +2 ms (Python)
-with a deviation of at most 1.5 ms, 5 % loss lies in its binomial interval, 5, 50 and 500 Mbit/s are met within
+has other users; `delays` has all rounds. Targets: 20 ms is met within +0.5 ms with a deviation of at
+most 1.5 ms, 5 % loss lies in its binomial interval, 5, 50 and 500 Mbit/s are met within
 5 %, a change of state holds after one step of 100 ms, 10,000 link states are sent in at most 100 ms of
 processor time. Traffic control and ns-3 have tables and targets of their own: `tc_links` and `ns3_range`.
 """
@@ -20,17 +20,18 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks import ns3_range, tc_links
 from benchmarks.measure import Table, parser, print_result
 from cosim.contract.errors import SetupError
+from cosim.contract.link import LinkState
 from cosim.testbed.emulation import compiled, netns, probe, taps
 from cosim.testbed.emulation.engine import EngineBackend
 from cosim.testbed.emulation.netns import Namespaces
-from cosim.testbed.emulation.state import Backend, LinkState
+from cosim.testbed.emulation.state import Backend
 from cosim.testbed.emulation.taps import Tap
 
 NODES = {"a": "10.9.0.1", "b": "10.9.0.2", "c": "10.9.0.3"}
@@ -45,44 +46,33 @@ OFFERED = 1.3  # of a link's rate
 STEP = 0.1  # s
 SEGMENT, BURST = 1472, 40  # B of a datagram, datagrams of a call
 UDP_SEGMENT = 103  # linux/udp.h
-LATE = {"linkd": 0.5e-3}  # s, by which the mean delay may be exceeded
-ELSE_LATE = 2e-3
+LATE = 0.5e-3  # s, by which the mean delay may be exceeded
 DEVIATION = 1.5e-3  # s
 RATE_ERROR = 0.05
 UPDATES = 10_000
 UPDATE_COST = 0.1  # s of processor time
 
-Bed = Callable[[ExitStack, Mapping[str, Path]], Backend]
 
-
-def linkd(python: bool) -> Bed:
+def linkd(stack: ExitStack, spaces: Mapping[str, Path]) -> Backend:
     """Nodes with TAPs whose descriptors linkd has."""
-
-    def make(stack: ExitStack, spaces: Mapping[str, Path]) -> Backend:
-        command, name = compiled.command(seed=1, python=python)
-        if not python and command[0] == sys.executable:
-            raise SetupError(name)
-        backend = EngineBackend(command)
-        stack.callback(backend.close)
-        for node, space in spaces.items():
-            near = [(NODES[other], MACS[other]) for other in NODES if other != node]
-            descriptor = taps.make(Tap(INTERFACE, MACS[node], f"{NODES[node]}/24", neighbours=near), space)
-            backend.attach(node, INTERFACE, descriptor, MACS[node])
-        return backend
-
-    return make
+    backend = EngineBackend([str(compiled.linkd()), "--seed=1"])
+    stack.callback(backend.close)
+    for node, space in spaces.items():
+        near = [(NODES[other], MACS[other]) for other in NODES if other != node]
+        descriptor = taps.make(Tap(INTERFACE, MACS[node], f"{NODES[node]}/24", neighbours=near), space)
+        backend.attach(node, INTERFACE, descriptor, MACS[node])
+    return backend
 
 
-BACKENDS: dict[str, Bed] = {"linkd": linkd(python=False), "linkd-python": linkd(python=True)}
 OTHERS = {"tc": (tc_links.measure, tc_links.table), "ns3": (ns3_range.sweep, ns3_range.table)}
 
 
-def measure(name: str, seconds: float, rounds: int) -> dict[str, object]:
-    """What the links of a backend do; SI units."""
+def measure(seconds: float, rounds: int) -> dict[str, object]:
+    """What the links of linkd do; SI units."""
     with ExitStack() as stack:
         spaces = stack.enter_context(Namespaces())
         files = {node: spaces.create(node) for node in NODES}
-        backend = BACKENDS[name](stack, files)
+        backend = linkd(stack, files)
         asking = netns.inside(files["a"], probe.opened)
         stack.callback(asking.close)
         spaces.start("b", [sys.executable, "-m", "cosim.testbed.emulation.probe", "answer"], stderr=subprocess.DEVNULL)
@@ -119,7 +109,7 @@ def measure(name: str, seconds: float, rounds: int) -> dict[str, object]:
         engine = _processor_time(backend) - before
         health = backend.health()
     return {
-        "backend": name,
+        "backend": "linkd",
         "direct": direct.there,
         "delay": best.there,
         "deviation": best.there_deviation,
@@ -194,10 +184,9 @@ def _processor_time(backend: Backend) -> float:
 def checks(found: dict[str, object]) -> list[tuple[str, str, str, bool]]:
     """What, requested, measured, whether it holds."""
     number = {name: value for name, value in found.items() if isinstance(value, float)}
-    late = LATE.get(str(found["backend"]), ELSE_LATE)
     rows = [
-        ("delay [ms]", f"{DELAY * 1e3:g} + {late * 1e3:g}", f"{number['delay'] * 1e3:.2f}",
-         DELAY <= number["delay"] <= DELAY + late),
+        ("delay [ms]", f"{DELAY * 1e3:g} + {LATE * 1e3:g}", f"{number['delay'] * 1e3:.2f}",
+         DELAY <= number["delay"] <= DELAY + LATE),
         ("its deviation [ms]", f"<= {DEVIATION * 1e3:g}", f"{number['deviation'] * 1e3:.2f}",
          number["deviation"] <= DEVIATION),
         ("loss [%]", f"{LOSS * 100:g}",
@@ -211,8 +200,8 @@ def checks(found: dict[str, object]) -> list[tuple[str, str, str, bool]]:
         rows.append(("rate [Mbit/s]", wanted, f"{rate / 1e6:.3f}", abs(ratio - 1) <= RATE_ERROR))
     update = number["update_cpu"]
     rows += [
-        ("delay after a change, error [ms]", f"<= {late * 1e3:g}", f"{number['change_error'] * 1e3:.2f}",
-         number["change_error"] <= late),
+        ("delay after a change, error [ms]", f"<= {LATE * 1e3:g}", f"{number['change_error'] * 1e3:.2f}",
+         number["change_error"] <= LATE),
         (f"{UPDATES} updates, CPU [ms]", f"<= {UPDATE_COST * 1e3:g}", f"{update * 1e3:.1f}", update <= UPDATE_COST),
     ]  # fmt: skip
     return rows
@@ -220,7 +209,7 @@ def checks(found: dict[str, object]) -> list[tuple[str, str, str, bool]]:
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--backend", choices=[*BACKENDS, "tc", "ns3"], default="linkd")
+    arguments.add_argument("--backend", choices=["linkd", *OTHERS], default="linkd")
     arguments.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
     arguments.add_argument("--rounds", type=int, default=3)
     options = arguments.parse_args()
@@ -231,8 +220,8 @@ def main() -> None:
         found = sweep(options.seconds, options.rounds)
         print_result("links", found, [table_of(found)], as_json=options.json)
         return
-    found = measure(options.backend, options.seconds, options.rounds)
-    table = Table(f"Links by {options.backend}", ["", "requested", "measured", ""])
+    found = measure(options.seconds, options.rounds)
+    table = Table("Links by linkd", ["", "requested", "measured", ""])
     for what, wanted, got, holds in checks(found):
         table.add([what, wanted, got, "met" if holds else "MISSED"])
     print_result("links", found, [table], as_json=options.json)

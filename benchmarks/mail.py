@@ -15,98 +15,19 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import Table, mapped, verdict
-from cosim.extensions.mail_mmsg import imitation, population
-from cosim.extensions.mail_mmsg.model import NAMES, VirtualPlatform, engine
-from cosim.extensions.mail_mmsg.platform import OWN, masks
-from cosim.extensions.mail_mmsg.train import ITERATIONS
-from cosim.extensions.mail_mmsg.world import DRIFT, PART, PARTS, TRIVIAL, Act, RequestLog, at_random, history, run
+from cosim.extensions.mail_mmsg import population
+from cosim.extensions.mail_mmsg.claims import drifted, over_the_day
+from cosim.extensions.mail_mmsg.model import NAMES
+from cosim.extensions.mail_mmsg.world import DRIFT, history, run
 from cosim.schedulers.state import Floats
 
 MOST_KL, KEPT, AHEAD = 0.02, 0.40, 0.8  # asked
-
-
-def acting(weights: imitation.Weights) -> Act:
-    """The policy of these weights."""
-    held = {name: np.asarray(value, np.float64) for name, value in weights.items() if name != "windows"}
-
-    def act(seen: Floats, rng: np.random.Generator) -> Floats:  # noqa: ARG001 - as policies are called
-        found: Floats = engine(held, seen[None])[0]
-        return found
-
-    return act
-
-
-def trained(seed: int) -> dict[str, Act]:
-    """The policies of one seed, each from the log of one day only, and the trivial ones."""
-    log = run(0, seed, history(seed))
-    base = imitation.platform(log, *population.features(log), seed)
-
-    def inside(clients: imitation.Weights) -> Act:
-        whole = base | {name: value.astype(np.float64) for name, value in clients.items()}
-        return acting(whole | imitation.reinforced(whole, seed, ITERATIONS[1]))
-
-    return {
-        "BC": acting(base | imitation.cloned_engine(base, log, seed)),
-        "BC + norm": acting(base | imitation.cloned_engine(base, log, seed, imitation.NORM)),
-        "PPO in cloned clients": inside(imitation.cloned_clients(base, log, seed)),
-        "MAIL": inside(imitation.imitated(base, log, seed, ITERATIONS[0])),
-        **TRIVIAL,
-    }
 
 
 def drift(seeds: int, length: float, workers: int = 1) -> list[dict[str, Any]]:
     """A row per seed, day and policy: ratio, in time, mean response (s) of the days `seed + 1000`."""
     found = mapped(drifted, range(1, seeds + 1), repeat(length), workers=workers)
     return [row for rows in found for row in rows]
-
-
-def drifted(seed: int, length: float) -> list[dict[str, Any]]:
-    """The rows of one seed."""
-    rows = []
-    for name, act in trained(seed).items():
-        for day in DRIFT:
-            log = run(day, 1000 + seed, act, length)
-            rows.append({
-                "seed": seed, "policy": name, "day": day, "ratio": log.ratio,
-                "in_time": float((log.level < 4).mean()), "response": float(np.nanmean(log.seconds)),
-            })  # fmt: skip
-    return rows
-
-
-def virtual_ratio(weights: imitation.Weights, rng: np.random.Generator, count: int = 1000) -> float:
-    """The ratio of a random engine in a virtual platform."""
-    env = VirtualPlatform(weights, count)
-    seen, total, over = env.reset(rng), 0.0, False
-    while not over:
-        scene = seen[:, OWN : OWN + 3].argmax(axis=1)
-        seen, done, over = env.step(rng.uniform(-1.0, 1.0, (count, 10)) * masks()[scene], rng)
-        total += float(done.mean())
-    return total / int(env.windows.shape[1])
-
-
-def over_the_day(seed: int, iterations: int = 40) -> dict[str, Any]:
-    """Ratios of the 12 parts, virtual and real, their correlation and mean absolute difference."""
-    log, other = run(0, seed, at_random), run(0, seed + 1000, at_random)
-    rows, keys = population.features(log)
-    rng = np.random.default_rng(seed)
-    pairs = []
-    for part in range(PARTS):
-        mine, mine_rows = _part(log, part), keys[:, 1] == part
-        base = imitation.platform(mine, rows[mine_rows], keys[mine_rows], seed, steps=100, length=4)
-        clients = imitation.imitated(base, mine, seed, iterations)
-        whole = base | {name: value.astype(np.float64) for name, value in clients.items()}
-        pairs.append((virtual_ratio(whole, rng), _part(other, part).ratio))
-    virtual, real = np.array(pairs).T
-    return {
-        "virtual": virtual.tolist(), "real": real.tolist(), "correlation": float(np.corrcoef(virtual, real)[0, 1]),
-        "error": float(np.abs(virtual - real).mean()),
-    }  # fmt: skip
-
-
-def _part(log: RequestLog, part: int) -> RequestLog:
-    mine = (log.time // PART).astype(int) == part
-    kept = {name: getattr(log, name)[mine] for name in RequestLog._fields if name != "changes"}
-    return RequestLog(**kept, changes=log.changes)
 
 
 def compare(seeds: int, length: float, days: int, workers: int = 1) -> tuple[dict[str, Any], list[Table]]:

@@ -17,11 +17,9 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
-from cosim.contract.children import as_they_come, pool
-from cosim.extensions.metanet.bench.table import digest
+from cosim.contract.children import pool
 
 Found = TypeVar("Found")
 
@@ -103,39 +101,9 @@ def mapped(make: Callable[..., Found], *cases: Iterable[Any], workers: int) -> l
         return list(processes.map(make, *cases))
 
 
-def resumed(
-    make: Callable[..., Any], cases: Mapping[str, tuple[Any, ...]], file: Path | None, code: Iterable[Path], *,
-    workers: int = 1,
-) -> list[Any]:  # fmt: skip
-    """`make` of every case, by its name, in their order; whatever `file` holds from the same code is not made again.
-
-    Each answer is written there as it comes, as JSON, and told on the standard error stream. `code` are the files,
-    and folders of Python files, that the answers depend on.
-    """
-    files = [one for path in code for one in (path.rglob("*.py") if path.is_dir() else (path,))]
-    made_by, have = digest(files), dict[str, Any]()
-    if file is not None and file.exists():
-        for line in file.read_text(encoding="utf-8").splitlines():
-            try:
-                row = json.loads(line)
-            except ValueError:  # cut short
-                continue
-            if row["code"] == made_by:
-                have[row["case"]] = row["found"]
-    missing = [name for name in cases if name not in have]
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-    begun = time.monotonic()
-    for done, (k, found) in enumerate(as_they_come(make, [cases[name] for name in missing], workers), 1):
-        have[missing[k]] = found
-        if file is not None:
-            with file.open("a", encoding="utf-8") as out:
-                # A line of a run that was killed may be cut short: it is ended first.
-                begin = "\n" if out.tell() and file.read_bytes()[-1:] != b"\n" else ""
-                out.write(begin + json.dumps({"case": missing[k], "code": made_by, "found": found}) + "\n")
-        left = (time.monotonic() - begun) / done * (len(missing) - done)
-        print(f"{done}/{len(missing)}  {missing[k]}, some {left:.0f} s left", file=sys.stderr)
-    return [have[name] for name in cases]
+def notify(text: str) -> None:
+    """Progress, on the standard error stream."""
+    print(text, file=sys.stderr)
 
 
 def interleave(cases: Sequence[Case], repetitions: int, rounds: int) -> dict[str, Figure]:

@@ -14,7 +14,7 @@ Beside it stands the static choice: one policy of the pool for the whole run, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,64 +23,29 @@ from numpy.typing import NDArray
 
 import cosim.engine.interval
 import cosim.schedulers
-from benchmarks.measure import Table, resumed, verdict
+from benchmarks.measure import Table, notify, verdict
 from cosim.contract.errors import SetupError
-from cosim.extensions.metanet import catalogue
+from cosim.extensions.metanet import catalogue, claims
 from cosim.extensions.metanet.bench import suite
-from cosim.extensions.metanet.catalogue.dqn_selector import train as selector
-from cosim.extensions.metanet.catalogue.dqn_selector.decide import DqnSelector
-from cosim.extensions.metanet.catalogue.metanet import train as meta
-from cosim.extensions.metanet.catalogue.metanet.decide import MetaNet
-from cosim.extensions.metanet.catalogue.pool import CALL, MILLISECONDS, POOL, TARIFF, Chooser, dollars
-from cosim.extensions.metanet.catalogue.ucb.decide import Ucb
+from cosim.extensions.metanet.catalogue.pool import CALL, MILLISECONDS, POOL, TARIFF, Chooser
 from cosim.extensions.metanet.rollout import Rollout, decisions
+from cosim.extensions.reproduce.kept import resumed
 from cosim.results import student
 from cosim.schedulers import scheduler
-from cosim.schedulers.models import per_interval
 from cosim.schedulers.objective import Scale, costs
 from cosim.schedulers.state import Floats, State, decides
 
-WORLD = "fleet"
 LEARNING = 100  # intervals of each policy to learn from: the paper's
-SEED = 900  # of these
+SEED = claims.SEED  # of these
 REGRET, SHARE, USED = 0.25, 0.05, 3  # asked
 _SCHEDULERS = Path(cosim.schedulers.__file__).parent
 CODE = (
     Path(__file__), Path(suite.__file__), Path(cosim.engine.interval.__file__).parent, *_SCHEDULERS.glob("*.py"),
-    Path(catalogue.__file__).parent,
+    Path(catalogue.__file__).parent, Path(claims.__file__),
 )  # fmt: skip
 PRICED = ("metanet", "ucb", "dqn-selector", "rollout")  # made for USD per task; with * for energy and response
 ALWAYS = ("metanet", "least-loaded")
 NAMES = (*ALWAYS, *POOL, "ucb", "dqn-selector", "rollout", *(f"{one}*" for one in PRICED))
-
-
-@decides("interval")
-class _Alone(Chooser):
-    """One policy of the pool, with what it costs written down."""
-
-    def __init__(self, policy: int) -> None:
-        super().__init__(dollars)
-        self.policy, self.rows = policy, list[meta.Heard]()
-
-    def choose(self, seen: Floats) -> int:
-        return self.policy
-
-    def heard(self, seen: Floats, policy: int, cost: float, following: Floats) -> None:
-        self.rows.append(meta.Heard(seen, policy, cost, following))
-
-
-def learned(intervals: int, seed: int) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Weights of MetaNet and of the DQN for the fleet and USD per task, as lists of their rows."""
-    rows: list[meta.Heard] = []
-    for k in range(len(POOL)):
-        one, policy = _world().begin(seed), _Alone(k)
-        decided: Any = policy
-        one.decide_by(per_interval(decided, one))
-        one.run(intervals)
-        rows += policy.rows
-    both = meta.fitted(rows, seed, 60)[0], selector.fitted(rows, seed, 6, 12)[0]
-    first, second = ({name: value.tolist() for name, value in one.items()} for one in both)
-    return first, second
 
 
 @decides("interval")
@@ -113,33 +78,23 @@ class Regretted:
         return found
 
 
-def _world() -> suite.World:
-    return next(one for one in suite.worlds() if one.name == WORLD)
-
-
 def made(name: str, weights: Sequence[dict[str, Floats]]) -> Any:
     """A policy of the comparison; those with * are as shipped."""
-    priced: dict[str, Callable[[], Chooser]] = {
-        "metanet": lambda: MetaNet(weights=weights[0], cost=dollars),
-        "dqn-selector": lambda: DqnSelector(weights[1], cost=dollars),
-        "ucb": lambda: Ucb(cost=dollars),
-        "rollout": lambda: Rollout(priced=True),
-    }
-    return priced[name]() if name in priced else scheduler(name.removesuffix("*")).policy("interval")
+    if name == "rollout":
+        return Rollout(priced=True)
+    return claims.made(name, list(weights)) if name in PRICED else scheduler(name.removesuffix("*")).policy("interval")
 
 
 def ran(name: str, seed: int, intervals: int, weights: Sequence[dict[str, Floats]]) -> dict[str, Any]:
     """One run: USD per task that ended, energy (kWh), response (s), and how often each policy was chosen."""
     policy: Any = name if name == "least-loaded" else made(name, weights)
     watched = Regretted(policy, "dollars" if name == "metanet" else "objective") if "metanet" in name else None
-    found = suite.run(_world(), watched or policy, seed, intervals)
+    found = suite.run(claims.fleet(), watched or policy, seed, intervals)
     calls = np.asarray(getattr(policy, "counts", np.zeros(len(POOL))), float)
     if "rollout" in name:  # all decide in each interval
         function = calls.sum() * sum(TARIFF * MILLISECONDS[one] + CALL for one in POOL)
-    elif calls.any():
-        function = float(sum(n * (TARIFF * MILLISECONDS[one] + CALL) for n, one in zip(calls, POOL, strict=True)))
     else:
-        function = (intervals + suite.ENDING) * (TARIFF * MILLISECONDS.get(name, 0.0) + CALL) if name in POOL else 0.0
+        function = claims.function_cost(policy, name, intervals + suite.ENDING)
     ended = found.tasks * (1.0 - found.unfinished)
     return {
         "policy": name, "seed": seed, "dollars": (found.cost + function) / ended, "function": function / ended,
@@ -167,13 +122,19 @@ def compare(
     if strange:
         raise SetupError(f"--policies: there is no {', '.join(strange)}; there are {', '.join(NAMES)}")
     names = [name for name in NAMES if not policies or name in (*ALWAYS, *policies)]
-    (said,) = resumed(learned, {f"weights, {LEARNING} intervals, seed {SEED}": (LEARNING, SEED)}, file, CODE)
-    weights = [{name: np.array(value, np.float64) for name, value in one.items()} for one in said]
+    (both,) = resumed(
+        claims.learned,
+        {f"weights, {LEARNING} intervals, seed {SEED}": (claims.fleet(), LEARNING, SEED)},
+        file,
+        CODE,
+        notify=notify,
+    )
+    weights = [{name: np.array(value, np.float64) for name, value in one.items()} for one in both]
     calls = {
         f"{name}, seed {seed}, {intervals} intervals": (name, seed, intervals, weights)
         for seed in suite.SEEDS[:seeds] for name in names
     }  # fmt: skip
-    rows = resumed(ran, calls, file, CODE, workers=workers)
+    rows = resumed(ran, calls, file, CODE, workers=workers, notify=notify)
     by = {(row["policy"], row["seed"]): row for row in rows}
     used = suite.SEEDS[:seeds]
 
@@ -196,7 +157,7 @@ def compare(
             name, f"{1e3 * mean:.3f} +- {1e3 * half:.3f}", f"{whole[0]:.3f}", f"{whole[1]:.2f}", f"{whole[2]:.3f}",
             f"{whole[3]:.1%}", f"{spent:.1f}",
         ])  # fmt: skip
-    claims: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     asked = Table(
         "asked: cost over that of each other (upper one-sided 95 % limit at most 1)",
         ["against", "metanet, USD", "rollout, USD", "metanet*, objective", "rollout*, objective"],
@@ -210,7 +171,7 @@ def compare(
                     cells.append("")
                     continue
                 one = ahead(values(mine, figure), values(rival, figure))
-                claims.append({"of": mine, "to": rival, "figure": figure, **one})
+                found.append({"of": mine, "to": rival, "figure": figure, **one})
                 cells.append(f"{one['ratio']:.3f} ({one['upper']:.3f}){'' if one['holds'] else ' no'}")
         asked.add([other, *cells])
     used_by = Table("share of the intervals", ["policy", *POOL, "used", "regret"])
@@ -229,7 +190,7 @@ def compare(
             name, *(f"{share:.0%}" for share in shares), f"{often}{verdict(often, USED, at_least=True)}", said
         ])  # fmt: skip
     fixed, line = static_choice({name: values(name, "dollars") for name in names})
-    data = {"intervals": intervals, "rows": rows, "claims": claims, "choices": choices, "static": line}
+    data = {"intervals": intervals, "rows": rows, "claims": found, "choices": choices, "static": line}
     return data, [board, asked, used_by, *fixed]
 
 

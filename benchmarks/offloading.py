@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.measure import Table, parser, print_result, verdict
 from cosim.compiled.compiling import ready
-from cosim.extensions.edgecloudsim.offloading import Application, EdgePlace, Links, Simulation, Study, Vm
+from cosim.extensions.edgecloudsim.offloading import Application, EdgePlace, OffloadingStudy, Simulation, StudyLinks, Vm
 from cosim.extensions.edgecloudsim.offloading.transport import ring_road
 
 TARGET = 300_000.0  # tasks per CPU second at 1,000 devices
@@ -34,10 +34,10 @@ APPLICATIONS = (
 )
 
 
-def places(devices: int, duration: float) -> Study:
+def places(devices: int, duration: float) -> OffloadingStudy:
     """Devices that dwell at places with two small machines each, and use the next fit among all of them."""
     scale = max(1, devices // UNIT)
-    return Study(
+    return OffloadingStudy(
         model="app1",
         architecture="two-tier-with-eo",
         policy="next-fit",
@@ -51,22 +51,27 @@ def places(devices: int, duration: float) -> Study:
             EdgePlace(f"place-{k}", 0.0, float(k), k, int("00111122222222"[k % 14]), ((Vm(2, 2000.0),) * 4,))
             for k in range(14 * scale)
         ),
-        links=Links(wlan=2e9, wan=150e6, lan_delay=0.005, wan_propagation=0.1),
+        links=StudyLinks(wlan=2e9, wan=150e6, lan_delay=0.005, wan_propagation=0.1),
         cloud=((Vm(4, 10000.0),) * 4,) * scale,
         dwell=(500.0, 300.0, 120.0),
     )  # fmt: skip
 
 
-def study_of(model: str, devices: int, duration: float, policy: str) -> Study:
+def study_of(model: str, devices: int, duration: float, policy: str) -> OffloadingStudy:
     """The same places under another model and policy; `app4` has the machines at fuzzy's targets."""
     study = places(devices, duration)
     if model == "app1":
         return replace(study, policy=policy)
     return replace(
-        study, model=model, architecture="two-tier-with-eo", policy=policy,
-        links=Links(wlan=2e9, wan=150e6, man=1.3e9 * max(1, devices // UNIT), lan_delay=0.005, wan_propagation=0.1),
+        study,
+        model=model,
+        architecture="two-tier-with-eo",
+        policy=policy,
+        links=StudyLinks(
+            wlan=2e9, wan=150e6, man=1.3e9 * max(1, devices // UNIT), lan_delay=0.005, wan_propagation=0.1
+        ),
         applications=tuple(replace(a, delay_sensitivity=0.5) for a in study.applications),
-    )  # fmt: skip
+    )
 
 
 def case(model: str, devices: int, duration: float) -> dict[str, Any]:

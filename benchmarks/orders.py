@@ -50,8 +50,8 @@ def shipped(file: str) -> dict[str, Any]:
     """The orders of a file of the scenario `smart-farm`: by conditions, or at fixed times."""
     block = load(SHIPPED / file).scenario.adapters["vehicle"]
     (engage,) = VehicleConfig.model_validate(block).engage
-    told = engage.model_dump(include={"commands", "engage", "disengage"}, exclude_none=True, by_alias=True)
-    return {key: value for key, value in told.items() if value}
+    result = engage.model_dump(include={"commands", "engage", "disengage"}, exclude_none=True, by_alias=True)
+    return {key: value for key, value in result.items() if value}
 
 
 def schedule(lasting: float, between: float) -> dict[str, Any]:
@@ -105,10 +105,10 @@ def fly(seed: int, orders: dict[str, Any], stops: int = STOPS, longest: int = LO
             finished = min(finished, float(moment))
             if drone == phases.HOME_IDLE:
                 break
-    told = adapter.finish()
+    result = adapter.finish()
     adapter.close()
-    area = told["weeded"]["area"] if told["weeded"] else 0.0
-    return area, float(told["vehicles"]["uav"]["energy"]) / 3600.0, finished / 60.0
+    area = result["weeded"]["area"] if result["weeded"] else 0.0
+    return area, float(result["vehicles"]["uav"]["energy"]) / 3600.0, finished / 60.0
 
 
 def judged(seeds: range, orders: dict[str, Any], stops: int, longest: int, workers: int = 1) -> Floats:
@@ -128,9 +128,9 @@ def fly_shipped(case: tuple[str, int, str]) -> tuple[float, float, float]:
     with tempfile.TemporaryDirectory() as folder:
         changes = (f"run.seed={seed}", f"adapters.vehicle.gusts={gusts}")
         done = api.run(SHIPPED / file, overrides=changes, out=folder)
-        told = json.loads((done.folder / "metrics.json").read_text(encoding="utf-8"))["figures"]
+        result = json.loads((done.folder / "metrics.json").read_text(encoding="utf-8"))["figures"]
     area, per_energy, per_minute = (
-        float(told[name]["value"]) for name in ("area_weeded", "area_weeded_per_wh", "area_weeded_per_minute")
+        float(result[name]["value"]) for name in ("area_weeded", "area_weeded_per_wh", "area_weeded_per_minute")
     )
     return area, area / per_energy, area / per_minute
 
@@ -187,9 +187,9 @@ def main() -> None:
         figures[name] = {**means, "gain": gains}
         words = [f"{one['mean']:.1f} ± {one['half']:.1f}" for one in (*means.values(), *gains.values())]
         table.add([name, *words])
-    told = {"rules": figures, "chosen_s": chosen, "worlds": given.seeds, "cpu_s": cpu}
-    told |= {"shipped": True} if given.shipped else {"stops": given.stops}
-    print_result("orders", told, [table], as_json=given.json)
+    result = {"rules": figures, "chosen_s": chosen, "worlds": given.seeds, "cpu_s": cpu}
+    result |= {"shipped": True} if given.shipped else {"stops": given.stops}
+    print_result("orders", result, [table], as_json=given.json)
 
 
 if __name__ == "__main__":

@@ -72,8 +72,8 @@ def main() -> None:
             words = [f"{one[0]:.1%} ({one[1]:.1%} to {one[2]:.1%})" for one in (recall, precision)]
             table.add([f"{1e3 * pixel:g}", f"{light:g}", there, *words])
     every = len(found) * given.tiles
-    told = {"shares": found, "render_ms": 1e3 * rendering / every, "classify_ms": 1e3 * looking / every}
-    print_result("pictures", told, [table], as_json=given.json)
+    result = {"shares": found, "render_ms": 1e3 * rendering / every, "classify_ms": 1e3 * looking / every}
+    print_result("pictures", result, [table], as_json=given.json)
 
 
 if __name__ == "__main__":

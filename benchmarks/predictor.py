@@ -19,82 +19,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measure import Table, parser, print_result
-from cosim.extensions.extcloudsim.datacentre.layout import Hosts, Machines
-from cosim.extensions.extcloudsim.datacentre.model import Datacentres
-from cosim.extensions.extcloudsim.datacentre.platforms import HostKind, kinds_of
-from cosim.extensions.extcloudsim.datacentre.settings import Settings
-from cosim.extensions.extcloudsim.predict.foresight import PREDICTORS, policies
+from cosim.extensions.extcloudsim.claims import DAYS, ROWS, day, simulate
+from cosim.extensions.extcloudsim.predict.foresight import PREDICTORS
+from cosim.extensions.reproduce.claims import claim
+from cosim.extensions.traces import bitbrains
 from cosim.results.student import interval
-from cosim.sources.traces import bitbrains, planetlab
 
-DAYS = ("20110409", "20110412")
-CAPACITY, RAM = 4.0, 32_000.0  # of a host: cores, MB
-SIZES = ((0.5, 600.0), (1.0, 900.0), (2.0, 1700.0), (4.0, 1700.0))  # of machines: cores, MB
-LIMIT = 0.9  # of load, for all
 SHARE = 0.8  # of the oracle's gain that the learned predictor must recover
 TRAINED = 20  # days of Bitbrains
 
 
 def traces(data: Path) -> dict[str, NDArray[np.float64]]:
     """Name -> utilisation (machines, 288) of each day."""
-    found = {
-        day: planetlab.read(data / "planetlab" / f"planetlab_{day}.csv.gz").utilisation.astype(np.float64)
-        for day in DAYS
-    }
+    found = {name: day(data, name) for name in DAYS}
     if (data / "bitbrains").is_dir():
         use = np.nan_to_num(bitbrains.read(data / "bitbrains").utilisation.astype(np.float64), nan=0.0)
         left = use[:, TRAINED * 288 : 29 * 288]
         found["bitbrains"] = left.reshape(len(left) * 9, 288)
     return found
-
-
-def world(use: NDArray[np.float64], vms: int, seed: int) -> tuple[Any, ...]:
-    """Hosts, kinds, machines, utilisation and first places; machines and their sizes drawn by seed."""
-    random = np.random.default_rng(seed)
-    chosen = use[random.permutation(len(use))[:vms]]
-    count = len(chosen)
-    cores, ram = np.array(SIZES)[random.integers(0, len(SIZES), count)].T
-    hosts = max(1, count // 2)
-    where = np.full(count, -1)
-    load, full = np.zeros(hosts), np.zeros(hosts)
-    for i in np.argsort(-chosen[:, 0] * cores, kind="stable"):  # first fit by the first value
-        need = chosen[i, 0] * cores[i]
-        free = (load + need <= 0.7 * CAPACITY) & (full + ram[i] <= RAM)
-        where[i] = np.argmax(free) if free.any() else np.argmin(load)
-        load[where[i]] += need
-        full[where[i]] += ram[i]
-    none = np.zeros(hosts, np.int64)
-    return (
-        Hosts(none, none, np.full(hosts, CAPACITY), np.full(hosts, RAM), np.zeros(hosts)),
-        kinds_of([HostKind(idle=90.0, full=220.0)]),
-        Machines(cores.copy(), ram.copy(), np.zeros(count, np.int64), np.ones(count), np.full(count, 1e-5)),
-        chosen,
-        where,
-    )
-
-
-def settings(policy: str, use: NDArray[np.float64]) -> Settings:
-    """How a policy decides."""
-    if policy == "lrmmt":
-        return Settings(
-            detector="lr", safety=1.2, threshold=LIMIT, selector="mmt", placer="power-aware", governor="performance"
-        )
-    return Settings(governor="performance", **policies(policy, use, LIMIT))
-
-
-def simulate(policy: str, use: NDArray[np.float64], vms: int, seed: int) -> dict[str, float]:
-    """The figures of one day under one policy."""
-    hosts, kinds, machines, chosen, where = world(use, vms, seed)
-    model = Datacentres(hosts, kinds, machines, chosen, settings(policy, chosen), at=where)
-    model.advance(chosen.shape[1] * 300.0)
-    books = model.ledger()
-    return {
-        "migrations": float(books.migrations),
-        "violating_share": books.violating / books.served,
-        "overloaded_share": books.over_periods / books.active_periods,
-        "energy_kwh": float(books.energy.sum()) / 3.6e6,
-        "active_hosts": books.active_periods / chosen.shape[1],
-    }
 
 
 def verdicts(found: dict[str, dict[str, float]]) -> dict[str, bool | float]:
@@ -106,9 +48,10 @@ def verdicts(found: dict[str, dict[str, float]]) -> dict[str, bool | float]:
     return {**order, "gain_recovered": share, "gain_met": share >= SHARE}
 
 
-# MLSysOps D4.3, table 3, on Azure's traces, which are not public in this form: fewer migrations than LRMMT (%), and
-# scheduling periods with a violation (%).
-PAPER = {"lrmmt": (0.0, 6.02), "learned": (29.25, 4.46), "lstm": (13.14, 6.03), "oracle": (34.16, 4.41)}
+_TABLE = claim("extcloudsim.table3").numbers  # of MLSysOps D4.3
+PAPER = {
+    policy: (_TABLE[row].get("migrations saved, %", 0.0), _TABLE[row]["violations, %"]) for row, policy in ROWS.items()
+}
 
 
 def compared(runs: dict[str, list[dict[str, float]]]) -> dict[str, dict[str, Any]]:
@@ -146,12 +89,12 @@ def main() -> None:
     begun = time.process_time()
     days = traces(options.data)
     runs: dict[str, dict[str, list[dict[str, float]]]] = {}
-    for day, use in days.items():
+    for name, use in days.items():
         for policy in ("lrmmt", *PREDICTORS):
-            runs.setdefault(day, {})[policy] = [
+            runs.setdefault(name, {})[policy] = [
                 simulate(policy, use, options.vms, seed) for seed in range(1, options.seeds + 1)
             ]
-            print(f"{day} {policy}: {runs[day][policy]}", file=sys.stderr, flush=True)
+            print(f"{name} {policy}: {runs[name][policy]}", file=sys.stderr, flush=True)
     sources = {"planetlab": DAYS, **({"bitbrains": ("bitbrains",)} if "bitbrains" in days else {})}
     result: dict[str, Any] = {}
     tables = []

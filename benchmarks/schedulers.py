@@ -2,7 +2,8 @@
 
 `table`: all schedulers on the frozen suite of `cosim bench schedulers`, from the folder `--out` where it holds
 results already; the order of the papers; whether `search` is with the best in each world at 50 ms per decision. With
-`--seed` under seeds from that one on, which nothing was developed on.
+`--seed` under seeds from that one on, which nothing was developed on; with `--worlds` on scenario files of one model,
+and with `--only` of these entries.
 
 `corais`: mean and largest makespan over that of HiGHS within `--limit` s (10), and CPU time of a decision, for ours,
 plain rules and, with `--weights`, the network and its ablations, by family and scale; for large instances the makespan
@@ -24,7 +25,7 @@ learn clients from and as many to judge them on.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ import numpy as np
 from benchmarks.measure import Table, mapped, parser, print_result, verdict
 from cosim.extensions.corais import baselines, exact, families, network, search
 from cosim.extensions.corais.problem import Decision, Instance, makespan
-from cosim.extensions.metanet.bench import suite
+from cosim.extensions.metanet.bench import scenarios, suite
 from cosim.extensions.metanet.bench import table as comparison
 from cosim.results import student
 
@@ -159,16 +160,19 @@ ORDER = (("gosh",), ("gobi",), ("a3c", "dqn"), ("ga", "pso"))  # of the papers, 
 MOST = 50.0  # ms per decision at 50 hosts
 
 
-def compare(folder: Path, seeds: int, workers: int, first: int = 0) -> tuple[dict[str, Any], list[Table]]:
+def compare(
+    folder: Path, seeds: int, workers: int, first: int = 0, worlds: Sequence[str] = (), only: Sequence[str] = ()
+) -> tuple[dict[str, Any], list[Table]]:  # fmt: skip
     """The whole comparison, and what is asked of it; under seeds from `first` on instead of those of the suite."""
     used = tuple(range(first, first + seeds)) if first else suite.SEEDS[:seeds]
-    entries = [comparison.entry(name) for name in comparison.ENTRIES]
-    worlds = [world.name for world in suite.worlds()]
+    model = scenarios.model(worlds[0]) if worlds else "interval"
+    entries = [comparison.entry(name, model=model) for name in only or comparison.entries_of(model)]
+    worlds = worlds or suite.names()
     rows = comparison.fill(folder, entries, worlds, used, workers=workers)
     found = comparison.compared(rows, entries)
     by = {(row.entry, row.world, row.seed): row for row in rows}
     order = []
-    for better, worse in pairwise(ORDER):
+    for better, worse in pairwise(ORDER) if model == "interval" and not only else ():
         for a in better:
             for b in worse:
                 for figure in ("energy", "response"):
@@ -187,9 +191,11 @@ def compare(folder: Path, seeds: int, workers: int, first: int = 0) -> tuple[dic
     )
     for line in found["board"]:
         band = f"{line['low']:.3f}-{line['high']:.3f}"
-        board.add([line["entry"], f"{line['score']:.3f}", band, f"{line['with_best']}/8", f"{line['cpu']:.2f}"])
+        board.add(
+            [line["entry"], f"{line['score']:.3f}", band, f"{line['with_best']}/{len(worlds)}", f"{line['cpu']:.2f}"]
+        )
     asked = Table("asked", ["what", "found"])
-    asked.add(["search with the best, worlds", f"{best}{verdict(best, 8, at_least=True)}"])
+    asked.add(["search with the best, worlds", f"{best}{verdict(best, len(worlds), at_least=True)}"])
     asked.add(["search, CPU ms per decision, slowest world", f"{slowest:.1f}{verdict(slowest, MOST)}"])
     papers = Table("order of the papers", ["", "figure", "ratio", "95 %", ""])
     for line in order:
@@ -216,6 +222,8 @@ def main() -> None:
     arguments.add_argument(
         "--limit", type=float, default=10.0, help="s of HiGHS per instance; 6 times that of corais-tight"
     )
+    arguments.add_argument("--worlds", nargs="+", default=(), help="of table: scenarios, as `cosim bench` names them")
+    arguments.add_argument("--only", nargs="+", default=(), help="of table: entries")
     arguments.add_argument("--large", type=int, default=3, help="large instances per family")
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--length", type=float, default=1200.0, help="s of a day, of mail")
@@ -235,7 +243,7 @@ def main() -> None:
     arguments.add_argument("--requests", type=int, nargs="+", default=[50, 100, 200, 500, 1000], help="of edges")
     options = arguments.parse_args()
     if options.job == "table":
-        data, tables = compare(options.out, options.seeds, options.workers, options.seed)
+        data, tables = compare(options.out, options.seeds, options.workers, options.seed, options.worlds, options.only)
         print_result("schedulers", {"job": "table", **data}, tables, as_json=options.json)
         return
     if options.job == "edges":

@@ -72,12 +72,12 @@ def main() -> None:
     table.add(["groups below 2 m", sum(one < KEPT for one in least)])
     table.add(["within 5 m of their place at the end", f"{np.mean(arrived):.1%}"])
     table.add(["CPU s", f"{cpu:.0f}"])
-    told = {
+    result = {
         "least": worst, "median": float(np.median(least)), "below": sum(one < KEPT for one in least), "cpu_s": cpu,
         "groups": given.groups, "members": given.members, "arrived": float(np.mean(arrived)), "margin": given.margin,
         "first": given.first,
     }  # fmt: skip
-    print_result("swarms", told, [table], as_json=given.json)
+    print_result("swarms", result, [table], as_json=given.json)
 
 
 def flown(seeds: range, members: int, seconds: float, margin: float = MARGIN) -> tuple[Floats, Floats]:

@@ -18,9 +18,9 @@ import time
 from contextlib import ExitStack
 
 from benchmarks.measure import Table
+from cosim.contract.link import LinkState
 from cosim.testbed.emulation import netns, probe
 from cosim.testbed.emulation.netns import Namespaces
-from cosim.testbed.emulation.state import LinkState
 from cosim.testbed.emulation.tc import TcBackend, probe_netem
 
 ADDRESS = "10.9.0.2"

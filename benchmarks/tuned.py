@@ -1,186 +1,34 @@
 """SimTune's Algorithm 1 around its six schedulers; part of `benchmarks.schedulers`, `--job tuned`.
 
-Reality is the interval model under speeds and powers of its Raspberry Pis and of its machines, and an overhead of
-transfers, that nobody is told, drawn by each seed from the whole space. A scheduler decides by the simulator and learns
-from it. `TUNERS` differ in the simulator's values: as set by hand (as said, no overhead); by the three methods that the
-paper compares with, which tune once, from 20 intervals of reality under a random scheduler; by SimTune after every
-interval; without one of its two models in the scheduler's data; by the simulator itself instead of the surrogate; or,
-as a bound, the hidden ones. All else is equal: containers, the scheduler's weights to begin with, and how it learns.
-
-The figure is that of the suite: the geometric mean of energy and response, over all intervals, those in which the
-tuning is far off still included, and over those at the end in which no container comes. The paper's other figures
-stand beside it. With hosts named, fleets are those of the paper's scalability: a third of them Raspberry Pis, half of
-these with 4 and half with 8 GB, the others B2s; containers come in proportion.
+The runs are those of `cosim.extensions.simtune.tuned`. The figure is that of the suite: the geometric mean of energy
+and response, over all intervals, those in which the tuning is far off still included, and over those at the end in
+which no container comes. The paper's other figures stand beside it.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import numpy as np
 
 import cosim.engine.interval
 import cosim.schedulers
-from benchmarks.measure import Table, resumed, verdict
+from benchmarks.measure import Table, notify, verdict
 from cosim.contract.errors import SetupError
-from cosim.engine.interval import ContainerArrivals, HostFleet, aiotbench, simtune_testbed
 from cosim.extensions.metanet import catalogue
-from cosim.extensions.metanet.catalogue.tuning import TUNABLE, tuning
-from cosim.extensions.simtune import surrogate
-from cosim.extensions.simtune.surrogate import methods
-from cosim.extensions.simtune.surrogate.layers import torch_module
-from cosim.extensions.simtune.surrogate.methods import Pipeline
-from cosim.extensions.simtune.surrogate.monitor import Decisions, Model, Row, Testbed, random_decisions
-from cosim.extensions.simtune.surrogate.network import Training
-from cosim.extensions.simtune.surrogate.online import Online, Prepared, prepare, run
+from cosim.extensions.metanet.catalogue.tuning import TUNABLE
+from cosim.extensions.reproduce.kept import resumed
+from cosim.extensions.simtune import surrogate, tuned
+from cosim.extensions.simtune.tuned import BY_HAND, FIGURES, TUNERS, ran
 from cosim.results import student
-from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal
-from cosim.twin.space import Parameter, Space
 
-SPACE = Space(
-    [
-        *(
-            Parameter(f"{what} of {group}", 0.5, 1.5, start=1.0)
-            for what in ("speed", "power")
-            for group in ("pi", "vm")
-        ),
-        Parameter("overhead", 0.0, 120.0, unit="s", start=0.0),
-    ]
-)
-GROUPS = {"pi": (0, 1), "vm": (2, 3, 4, 5)}  # types of `simtune_testbed`
-BY_HAND = "set by hand"
-ONCE = ("HGP+ES", "LSTM+SGD", "LSTM+Sim2Real")  # that do not tune while the system runs
-_KEPT = Online(tune=False, generator="simulator")
-TUNERS = {  # how the simulator's values change, and whose data the scheduler learns from
-    BY_HAND: _KEPT, **dict.fromkeys(ONCE, _KEPT), "SimTune": Online(), "SimTune w/o HiFi": Online(offline="surrogate"),
-    "SimTune w/o LoFi": Online(generator="simulator"),
-    "by the simulator": Online(generator="simulator", agree="simulator"), "hidden values": _KEPT,
-}  # fmt: skip
-ENDING = 10  # intervals without arrivals
 ASKED = 5  # schedulers of six
-HIDDEN, MEASURED = 0x68696464, 0x6D656173  # streams: of the hidden values, of what the three methods see
-ROWS = 20  # intervals that these see
-HOSTS, LOAD = 18, 4.0  # of the testbed at a third of its size, and containers per interval there
-KWH = 3.6e6
-FIGURES = ("energy", "response", "late", "cost", "deciding", "waiting")  # in the order of the paper's Table 1
 _FOLDERS = tuple(
     Path(one.__file__ or "").parent for one in (cosim.engine.interval, cosim.schedulers, catalogue, surrogate)
 )
-CODE = (Path(__file__), _FOLDERS[0], *_FOLDERS[1].glob("*.py"), *_FOLDERS[2:])
-
-
-def fleet(hosts: int | None) -> HostFleet:
-    """SimTune's testbed at a third of its size, or its fleet of so many hosts, a multiple of 6."""
-    whole = simtune_testbed()
-    if hosts is None:
-        return replace(whole, place=(0,) * 3 + (1,) * 3 + (2,) * 4 + (3,) * 4 + (4,) * 2 + (5,) * 2)
-    sixth = hosts // 6
-    return replace(whole, place=(0,) * sixth + (1,) * sixth + (2,) * 4 * sixth)
-
-
-def model(hosts: int | None = None) -> Model:
-    """The simulator; hosts without containers are off, since otherwise energy hardly depends on who decides."""
-    size = (hosts or HOSTS) / HOSTS
-    return Model(
-        fleet(hosts), aiotbench(2e6, ContainerArrivals("poisson", LOAD * size)), SPACE, steps=4,
-        options={"slots": max(12, round(40 * size)), "switch_off": True}, groups=GROUPS,
-    )  # fmt: skip
-
-
-class Reality(Testbed):
-    """A testbed to which no container comes after `arriving` intervals."""
-
-    arriving = 0
-
-    def enact(self, decisions: Decisions) -> Row:
-        """Let one interval pass."""
-        self.arriving -= 1
-        if self.arriving == 0:
-            self.simulation.expect(0.0)
-        return super().enact(decisions)
-
-
-def watched(simulator: Model, hidden: Floats, seed: int) -> CalibrationProblem:
-    """What the three methods are given: QoS of reality, and what the simulator makes of the same states."""
-    reality = simulator.testbed(SPACE.values(hidden)[0], 3000 + seed)
-    random = np.random.default_rng(np.random.SeedSequence([seed, MEASURED]))
-    seen = []
-    for _ in range(ROWS):
-        moment, decisions = reality.snapshot(), random_decisions(reality.view(), random)
-        seen.append((moment, decisions, reality.enact(decisions).qos))
-
-    def simulate(values: Floats, _seed: int) -> dict[str, Floats]:
-        rows = []
-        for one in values:
-            simulated = simulator.testbed(one, seed)
-            rows.append([simulated.foretold(*moment, decisions) for moment, decisions, _ in seen])
-        said = np.array(rows)  # (n, ROWS, 2)
-        return {"energy": said[..., 0], "response": said[..., 1]}
-
-    measured = np.array([qos for _, _, qos in seen])
-    signals = {name: MeasuredSignal(measured[:, k], paired=True) for k, name in enumerate(("energy", "response"))}
-    return CalibrationProblem("fleet", SPACE, Case(signals, simulate))
-
-
-def _asked(how: Online) -> bool:
-    """Whether the surrogate is asked for anything."""
-    return (how.tune and how.agree == "surrogate") or "surrogate" in (how.generator, how.offline)
-
-
-@lru_cache(maxsize=2)
-def _surrogate(seed: int, hosts: int | None, runs: int, epochs: int) -> tuple[Prepared, float]:
-    """The trained surrogate, and CPU s that it took."""
-    begun = process_time()
-    prepared = prepare(model(hosts), runs=runs, intervals=12, seed=seed, training=Training(epochs=epochs))
-    return prepared, process_time() - begun
-
-
-@lru_cache(maxsize=len(ONCE))
-def _once(method: str, seed: int, hosts: int | None, runs: int, epochs: int) -> tuple[Floats, float]:
-    """The values that one of the three methods finds (d,), as a point of the unit cube, and CPU s that it took."""
-    how = Pipeline(runs=4 * runs, rounds=2, training=Training(epochs=epochs, patience=10))
-    found = methods.tune(watched(model(hosts), _hidden(seed), seed), method, pipeline=how, seed=seed)
-    return found.unit, found.cpu_seconds
-
-
-def _hidden(seed: int) -> Floats:
-    found: Floats = SPACE.sample(1, np.random.default_rng(np.random.SeedSequence([seed, HIDDEN])))[0]
-    return found
-
-
-def ran(name: str, tuner: str, seed: int, hosts: int | None, intervals: int, runs: int, epochs: int) -> dict[str, Any]:
-    """One run: the paper's figures, how far the simulator is off, and what was found."""
-    asked = _asked(TUNERS[tuner])
-    held, preparing = _surrogate(seed, hosts, *((runs, epochs) if asked else (2, 1)))
-    torch = torch_module()  # no part of the copy
-    prepared = copy.deepcopy(held, {id(torch): torch})  # its draws go on from question to question
-    hidden, unit, tuning_s = _hidden(seed), SPACE.units(SPACE.start)[0], 0.0
-    if tuner in ONCE:
-        unit, tuning_s = _once(tuner, seed, hosts, runs, epochs)
-    elif tuner == "hidden values":
-        unit = hidden
-    reality = Reality(prepared.model, SPACE.values(hidden)[0], 1000 + seed)
-    reality.arriving = intervals
-    how = replace(TUNERS[tuner], intervals=intervals + ENDING)
-    history, _ = run(prepared, reality, unit, online=how, seed=seed, tuned=tuning(name, seed))
-    total = {key: sum(row[key] for row in reality.figures) for key in reality.figures[0]}
-    spent = history.seconds.mean(axis=0).tolist()
-    return {
-        "scheduler": name, "tuner": tuner, "seed": seed, "hosts": hosts or HOSTS,
-        "energy": total["energy"] / KWH, "response": total["present"] / total["arrived"],
-        "late": (total["late"] + total["arrived"] - total["completed"]) / total["arrived"],
-        "cost": total["cost"] / total["completed"], "deciding": spent[0],
-        "waiting": prepared.model.length * total["wait"] / total["completed"],
-        "gap": float(history.simulator_gap.mean()), "hidden": SPACE.values(hidden)[0].tolist(),
-        "found": history.values[-1].tolist(), "tuning": spent[1], "learning": spent[2], "once": tuning_s,
-        "r2": prepared.learned.r2 if asked else None, "preparing": preparing if asked else 0.0,
-    }  # fmt: skip
+CODE = (Path(tuned.__file__), _FOLDERS[0], *_FOLDERS[1].glob("*.py"), *_FOLDERS[2:])
 
 
 def compare(
@@ -201,7 +49,7 @@ def compare(
         )
         for seed in range(1, seeds + 1) for size in (hosts or (None,)) for tuner in chosen[1] for name in chosen[0]
     }  # fmt: skip
-    rows = resumed(ran, cases, file, CODE, workers=workers)
+    rows = resumed(ran, cases, file, CODE, workers=workers, notify=notify)
     data: dict[str, Any] = {"intervals": intervals, "seeds": seeds, "rows": rows}
     if hosts:
         data["sizes"], tables = _sizes(rows)

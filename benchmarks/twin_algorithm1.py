@@ -13,9 +13,9 @@ from time import process_time
 import numpy as np
 
 from cosim.engine.interval import ContainerArrivals, azure_fog, static
-from cosim.extensions.simtune.surrogate.monitor import Model
-from cosim.extensions.simtune.surrogate.network import Training
-from cosim.extensions.simtune.surrogate.online import Online, prepare, run
+from cosim.extensions.simtune.surrogate.monitor import MonitorModel
+from cosim.extensions.simtune.surrogate.network import TrainingOptions
+from cosim.extensions.simtune.surrogate.online import OnlineOptions, prepare, run
 from cosim.twin.space import Parameter, Space
 
 SPACE = Space(
@@ -26,22 +26,22 @@ SPACE = Space(
     ]
 )
 HIDDEN = (0.7, 0.7, 60.0)
-VARIANTS: Mapping[str, Online] = {
-    "human set": Online(tune=False),
-    "SimTune": Online(),
-    "SimTune, window 1": Online(window=1),
-    "SimTune w/o HiFi": Online(offline="surrogate"),
-    "SimTune w/o LoFi": Online(generator="simulator"),
+VARIANTS: Mapping[str, OnlineOptions] = {
+    "human set": OnlineOptions(tune=False),
+    "SimTune": OnlineOptions(),
+    "SimTune, window 1": OnlineOptions(window=1),
+    "SimTune w/o HiFi": OnlineOptions(offline="surrogate"),
+    "SimTune w/o LoFi": OnlineOptions(generator="simulator"),
 }
 
 
 def rows(seeds: int, *, runs: int, epochs: int, intervals: int = 40) -> list[dict[str, object]]:
     """Means over seeds; the gaps are those of the simulator one interval ahead, in the second half of the run."""
-    model = Model(azure_fog(10), static(300.0, ContainerArrivals("poisson", 1.5)), SPACE, steps=4)
+    model = MonitorModel(azure_fog(10), static(300.0, ContainerArrivals("poisson", 1.5)), SPACE, steps=4)
     start = SPACE.units(SPACE.start)[0]
     figures: dict[str, list[list[float]]] = {name: [] for name in VARIANTS}
     for seed in range(1, seeds + 1):
-        prepared = prepare(model, runs=runs, intervals=12, seed=seed, training=Training(epochs=epochs))
+        prepared = prepare(model, runs=runs, intervals=12, seed=seed, training=TrainingOptions(epochs=epochs))
         for name, how in VARIANTS.items():
             reality, began = model.testbed(np.array(HIDDEN), 1000 + seed), process_time()
             history, _ = run(prepared, reality, start, online=replace(how, intervals=intervals), seed=seed)
@@ -54,9 +54,9 @@ def rows(seeds: int, *, runs: int, epochs: int, intervals: int = 40) -> list[dic
                 ]
             )  # fmt: skip
     labels = ("gap", "gap of the start", "energy", "response", *SPACE.names, "CPU s per interval", "R2")
-    told = [
+    predicted = [
         {"method": name, **dict(zip(labels, np.mean(each, axis=0).tolist(), strict=True))}
         for name, each in figures.items()
     ]
     hidden = dict(zip(SPACE.names, HIDDEN, strict=True))
-    return [*told, {"method": "hidden values", **hidden}]
+    return [*predicted, {"method": "hidden values", **hidden}]

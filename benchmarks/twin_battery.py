@@ -61,11 +61,11 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
 
 def _errors(case: Case, values: Floats) -> dict[str, object]:
     """Errors in V over all seconds, by flight, and at the end of the flights."""
-    told = {name: rows[0] for name, rows in case.simulate(values, 1).items()}
-    return _told(told["voltage"], told["end"], case)
+    predicted = {name: rows[0] for name, rows in case.simulate(values, 1).items()}
+    return _figures(predicted["voltage"], predicted["end"], case)
 
 
-def _told(voltage: Floats, end: Floats, case: Case) -> dict[str, object]:
+def _figures(voltage: Floats, end: Floats, case: Case) -> dict[str, object]:
     observed = case.observed["voltage"]
     away = voltage - observed.values
     groups = np.array(observed.groups)
@@ -82,7 +82,7 @@ def _told(voltage: Floats, end: Floats, case: Case) -> dict[str, object]:
     }
 
 
-def _last(flights: list[battery.Flight], case: Case) -> dict[str, object]:
+def _last(flights: list[battery.BatteryFlight], case: Case) -> dict[str, object]:
     """A voltage that stays what it was in the last seconds that are known."""
     observed = case.observed["voltage"]
     groups = np.array(observed.groups)
@@ -94,10 +94,10 @@ def _last(flights: list[battery.Flight], case: Case) -> dict[str, object]:
         known = flight.voltage[: first * 10][-30:].mean()
         voltage[here] = known
         end.append(known)
-    return _told(voltage, np.array(end), case)
+    return _figures(voltage, np.array(end), case)
 
 
-def _floor(flights: list[battery.Flight]) -> float:
+def _floor(flights: list[battery.BatteryFlight]) -> float:
     """V: what successive seconds differ by without their trend, over the root of 2; no smooth model is nearer."""
     changes = [np.diff(f.voltage[100 : len(f.voltage) // 10 * 10].reshape(-1, 10).mean(axis=1)) for f in flights]
     return float(np.concatenate([change - change.mean() for change in changes]).std() / np.sqrt(2.0))

@@ -18,7 +18,7 @@ from benchmarks import twin_algorithm1
 from cosim.contract.errors import SetupError
 from cosim.extensions.simtune import job as simtune
 from cosim.extensions.simtune.surrogate.methods import METHODS, Pipeline, tune
-from cosim.extensions.simtune.surrogate.network import Training
+from cosim.extensions.simtune.surrogate.network import TrainingOptions
 from cosim.extensions.simtune.surrogate.target import Conditions
 from cosim.extensions.simtune.surrogate.tree import Tree
 from cosim.twin.fitting.calibrate import calibrate
@@ -38,7 +38,7 @@ QUICK_RUNS, QUICK_SEEDS = 160, 2
 Method = Callable[[int], tuple[Floats, int, float, float]]  # seed -> values (d,), runs, CPU s, R2 of the surrogate
 
 
-def logs(data: Path, held_back: Path | None) -> tuple[simtune.Log, simtune.Log]:
+def logs(data: Path, held_back: Path | None) -> tuple[simtune.TestbedLog, simtune.TestbedLog]:
     """Fit and held-back rows; what lies in `held_back` follows the first rows of `data`."""
     log = simtune.read(data)
     if held_back is None:
@@ -95,9 +95,9 @@ def _judged(case: Case, values: Floats, spans: Mapping[str, float]) -> dict[str,
     logs = [case.simulate(values[None], 1_000_000 + k) for k in range(JUDGED)]
     rows = {name: np.concatenate([log[name] for log in logs]) for name in case.observed}
     real = {name: signal.values for name, signal in case.observed.items()}
-    told = {f"W1 {name}": float(wasserstein(real[name], rows[name]).mean()) / spans[name] for name in rows}
+    predicted = {f"W1 {name}": float(wasserstein(real[name], rows[name]).mean()) / spans[name] for name in rows}
     squares = [((rows[name] - real[name]) / spans[name]) ** 2 for name in rows]
-    return told | {"G1": float(np.sqrt(np.sum(squares, axis=0)).mean())}
+    return predicted | {"G1": float(np.sqrt(np.sum(squares, axis=0)).mean())}
 
 
 def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, object]:
@@ -114,7 +114,7 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
     pipeline = Pipeline(runs=runs, seconds=SECONDS)
     if quick:
         pipeline = replace(
-            pipeline, rounds=2, finalists=2, training=Training(epochs=10, patience=5), tree=Tree(rollouts=10)
+            pipeline, rounds=2, finalists=2, training=TrainingOptions(epochs=10, patience=5), tree=Tree(rollouts=10)
         )
     methods: dict[str, Method] = {
         EXACT: _exact(problem, runs),

@@ -37,18 +37,18 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
         pairs = pairs[:1]
     rows: list[dict[str, object]] = []
     found: list[Calibration] = []
-    told: list[tuple[Floats, dict[str, BOTH]]] = []
+    predicted: list[tuple[Floats, dict[str, BOTH]]] = []
     for k, (fit, judged) in enumerate(pairs):
         problem = fiveg.throughput(fit, judged)
         found.append(calibrate(problem, budget=Budget(runs=RUNS), seed=1, posterior=k == len(pairs) - 1))
         curves = _throughputs(problem, found[-1], fit, judged)
-        told.append((judged.throughput, curves))
+        predicted.append((judged.throughput, curves))
         for day in sorted(set(judged.day.tolist())):
             of = judged.day == day
             there = {name: (absolute[of], squared[of]) for name, (absolute, squared) in curves.items()}
             rows += _errors(day, judged.throughput[of], there, roots=True)
-    together = {name: _stacked([curves[name] for _, curves in told]) for name in told[0][1]}
-    truth = np.concatenate([one for one, _ in told])
+    together = {name: _stacked([curves[name] for _, curves in predicted]) for name in predicted[0][1]}
+    truth = np.concatenate([one for one, _ in predicted])
     summary = _errors("all judged days", truth, together, roots=True)
     fit_flights, judged_flights = _flights(data, held_back)
     problem = fiveg.level(fit_flights, judged_flights)
@@ -79,7 +79,7 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
     }  # fmt: skip
 
 
-def _flights(data: Path, held_back: Path | None) -> tuple[fiveg.Flights, fiveg.Flights]:
+def _flights(data: Path, held_back: Path | None) -> tuple[fiveg.AirLevels, fiveg.AirLevels]:
     """Those to fit and those to judge: the flights below `held_back` if there are any, else every other altitude."""
     if held_back is None or not any(held_back.rglob(fiveg.FLIGHTS)):
         return fiveg.alternate(fiveg.read_flights(data))
@@ -112,7 +112,7 @@ def _throughputs(
 
 
 def _levels(
-    problem: CalibrationProblem, answer: Calibration, fit: fiveg.Flights, judged: fiveg.Flights
+    problem: CalibrationProblem, answer: Calibration, fit: fiveg.AirLevels, judged: fiveg.AirLevels
 ) -> dict[str, BOTH]:
     """Curve -> predictions (rows,) of the judged levels."""
     values = np.array([[float(estimate.value) for estimate in answer.estimates]])
@@ -123,7 +123,7 @@ def _levels(
     curves["mean"] = _same(np.full(len(judged.level), fit.level.mean()))
     curves["per-cell mean"] = _same(_by_cell(fit.seen.cell, fit.level, judged.seen.cell))
 
-    def features(flights: fiveg.Flights) -> Floats:
+    def features(flights: fiveg.AirLevels) -> Floats:
         return np.column_stack([flights.seen.cell, flights.seen.distance, flights.seen.height])
 
     curves["gradient boosting"] = _boosted(features(fit), fit.level, features(judged))

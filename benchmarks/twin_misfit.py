@@ -60,7 +60,7 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
     truths = 3 if quick else TRUTHS
     table = []
     for law in LAWS:
-        told, held, of, began = 0, np.zeros(len(SPACE)), np.zeros(len(SPACE)), process_time()
+        predicted, held, of, began = 0, np.zeros(len(SPACE)), np.zeros(len(SPACE)), process_time()
         at_end = 0
         for k in range(FIRST, FIRST + truths):
             random = np.random.default_rng(np.random.SeedSequence([11, k]))
@@ -69,13 +69,13 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
             observed = {"response": MeasuredSignal(values, "s", times=np.arange(COUNT, dtype=np.float64))}
             problem = CalibrationProblem(law, SPACE, Case(observed, _simulate), cost=2e-5)
             answer = calibrate(problem, budget=Budget(RUNS), seed=k + 1)
-            told += any("cannot make" in line for line in answer.warnings)
+            predicted += any("cannot make" in line for line in answer.warnings)
             at_end += any("end of its interval" in line for line in answer.warnings)
             for j, estimate in enumerate(answer.estimates):
                 if estimate.low is not None and estimate.high is not None:
                     of[j] += 1
                     held[j] += estimate.low <= truth[0, j] <= estimate.high
-        row = {"law": law, "truths": truths, "told": told, "coverage": float(held.sum() / max(of.sum(), 1.0))}
+        row = {"law": law, "truths": truths, "told": predicted, "coverage": float(held.sum() / max(of.sum(), 1.0))}
         row |= {name: float(h / max(n, 1.0)) for name, h, n in zip(SPACE.names, held, of, strict=True)}
         table.append({**row, "value at an end": at_end, "CPU s": process_time() - began})
     return {"laws": table, "runs": RUNS, "values": COUNT}

@@ -61,11 +61,11 @@ CURVES = ("no noise", "normal law", "law of work", "the fitted runs")
 KEYS = ("W1 (%)", "p95 off (%)", "in the 90 % interval")
 
 
-def _errors(told: Floats, judged: Floats) -> dict[str, float]:
+def _errors(predicted: Floats, judged: Floats) -> dict[str, float]:
     """Distance of the distributions and of their 95 % quantiles, in percent of the typical time, and coverage."""
-    low, high = np.quantile(told, (0.05, 0.95))
+    low, high = np.quantile(predicted, (0.05, 0.95))
     return {
-        KEYS[0]: 100.0 * float(np.abs(np.quantile(told, FINE) - np.quantile(judged, FINE)).mean()),
+        KEYS[0]: 100.0 * float(np.abs(np.quantile(predicted, FINE) - np.quantile(judged, FINE)).mean()),
         KEYS[1]: 100.0 * abs(float(high - np.quantile(judged, 0.95))),
         KEYS[2]: float(((judged >= low) & (judged <= high)).mean()),
     }

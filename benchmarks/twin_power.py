@@ -116,15 +116,15 @@ def _counters(data: Path) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     cases = {"before": space.start, "after": space.values(best.x)[0]}
     for name, values in cases.items():
-        told = problem.held_back.simulate(values[None], 0)["power"][0]
-        rows.append(_errors(name, told, truth))
+        predicted = problem.held_back.simulate(values[None], 0)["power"][0]
+        rows.append(_errors(name, predicted, truth))
     rows.append(_errors("mean of the fit blocks", np.full(len(truth), observed.mean()), truth))
     rows[1]["cpu_seconds"], rows[1]["runs"] = seconds, int(best.nfev)
     return rows
 
 
-def _errors(name: str, told: np.ndarray, truth: np.ndarray) -> dict[str, object]:
-    away = told - truth
+def _errors(name: str, predicted: np.ndarray, truth: np.ndarray) -> dict[str, object]:
+    away = predicted - truth
     return {
         "platform power": name,
         "mean relative error": float(np.abs(away / truth).mean()),

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.engine.continuum import Batcher, Engine, Kind, Stream, System
+from cosim.engine.continuum import Batcher, Engine, Kind, System, WorkloadStream
 from cosim.engine.continuum.layout import COMPLETED, DEVICE, EDGE, EXPONENTIAL
 from cosim.twin.calibration import Calibration
 from cosim.twin.fitting.calibrate import calibrate
@@ -55,7 +55,7 @@ def system() -> System:
         kind=np.array([0, *[1] * DEVICES]),
         tier=np.array([EDGE, *[DEVICE] * DEVICES]),
         present=np.ones(1 + DEVICES, np.bool_),
-        workloads=(Stream(rate=1.0, work=(int(EXPONENTIAL), 2e8, 0.0), input=(int(EXPONENTIAL), 20e3, 0.0)),),
+        workloads=(WorkloadStream(rate=1.0, work=(int(EXPONENTIAL), 2e8, 0.0), input=(int(EXPONENTIAL), 20e3, 0.0)),),
         source_node=links,
         source_workload=np.zeros(DEVICES, np.int64),
         link_a=links,

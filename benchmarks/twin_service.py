@@ -22,9 +22,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.http_service import KINDS
+from benchmarks.predictive import predictive
 from cosim.contract.errors import Problem, RunError, ScenarioError
 from cosim.twin.fitting.calibrate import calibrate
-from cosim.twin.fitting.coverage import predictive
 from cosim.twin.scenario.study import study
 from cosim.twin.search import Budget
 from cosim.twin.telemetry.here import measure
@@ -82,12 +82,12 @@ def one(
                     percent = round(100 * rate)
                     if row["signal"] != f"load-{percent} response":
                         continue
-                    told: dict[str, object] = {"service": kind, **row, "load": load, "fitted": part == "fit"}
+                    predicted: dict[str, object] = {"service": kind, **row, "load": load, "fitted": part == "fit"}
                     if percent in again:
                         second = again[percent].mean if row["figure"] == "mean" else again[percent].p95
-                        told["apart"] = second / float(str(row["measured"])) - 1.0
-                        told["again inside"] = float(str(row["low"])) <= second <= float(str(row["high"]))
-                    rows.append(told)
+                        predicted["apart"] = second / float(str(row["measured"])) - 1.0
+                        predicted["again inside"] = float(str(row["low"])) <= second <= float(str(row["high"]))
+                    rows.append(predicted)
     station, worst = found.own.identified.station, max(found.disturbances, key=lambda each: each.severity)
     return rows, {
         "service": kind, "servers": station.servers, "sharing": station.sharing, "a request, s": station.service,
@@ -134,12 +134,12 @@ def run(
     for kind in services or _USUAL[: 1 if quick else None]:
         begun = time.monotonic()
         try:
-            some, told = one(kind, _SECONDS, busy=busy)
+            some, predicted = one(kind, _SECONDS, busy=busy)
         except RunError as error:
             refused.append({"service": kind, "refused": str(error)})
             _say(f"{kind}: {error}")
             continue
         rows += some
-        found.append({**told, "s": time.monotonic() - begun})
+        found.append({**predicted, "s": time.monotonic() - begun})
         _say(f"{kind}: {judged(some)['held back, inside']} predicted figures inside, {found[-1]['s']:.0f} s")
     return {"figures": rows, "services": found, "refused": refused, **judged(rows)}

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.predictive import predictive
 from benchmarks.twin_service import DRAWS, HELD_BACK, LOADS, RUNS, judged
 from cosim.twin.fitting.calibrate import calibrate
-from cosim.twin.fitting.coverage import predictive
 from cosim.twin.scenario.requests import scenario_of
 from cosim.twin.scenario.study import study
 from cosim.twin.search import Budget
@@ -121,8 +121,8 @@ def one(kind: str, seed: int = SEED, seconds: float = SECONDS) -> list[dict[str,
                     figure = again[round(100 * load)][row["figure"] == "p95"]
                     inside = float(str(row["low"])) <= figure <= float(str(row["high"]))
                     apart = figure / float(str(row["measured"])) - 1.0
-                    told = {"apart": apart, "again inside": inside, "load": load, "fitted": False}
-                    rows.append({"service": kind, **row, **told})
+                    predicted = {"apart": apart, "again inside": inside, "load": load, "fitted": False}
+                    rows.append({"service": kind, **row, **predicted})
     return rows
 
 

@@ -88,9 +88,9 @@ def _judge(case: Case, values: Floats, name: str, real: Floats) -> tuple[float, 
     return float(wasserstein(real, logs).mean()), float(wasserstein(real, logs.reshape(1, -1))[0])
 
 
-def _blocks(fit: simtune.Log, judged: simtune.Log, values: Floats, name: str, real: Floats) -> float:
+def _blocks(fit: simtune.TestbedLog, judged: simtune.TestbedLog, values: Floats, name: str, real: Floats) -> float:
     """Mean W1 of logs of 200 intervals from the start, in the signal's unit."""
-    shape = simtune.Log(np.zeros((BLOCK, judged.cpu.shape[1])), np.zeros(BLOCK), np.zeros(BLOCK))
+    shape = simtune.TestbedLog(np.zeros((BLOCK, judged.cpu.shape[1])), np.zeros(BLOCK), np.zeros(BLOCK))
     case = simtune.problem(fit, shape).held_back
     assert case is not None
     logs = np.concatenate([case.simulate(values, 20_000 + k)[name].reshape(-1, BLOCK) for k in range(LOGS // 2)])

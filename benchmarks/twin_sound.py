@@ -158,7 +158,7 @@ def made(folder: Path, random: np.random.Generator, cause: str) -> Path:
     return path
 
 
-def told(cause: str, number: int) -> list[str]:
+def predicted(cause: str, number: int) -> list[str]:
     """The words on the fit of a set."""
     random = np.random.default_rng([SEED, number, len(cause)])
     with tempfile.TemporaryDirectory() as name:
@@ -182,7 +182,7 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
     for kind, many in (("sound", sound), ("others", others)):
         for number in range(many):
             cause = CAUSES[number % len(CAUSES)] if kind == "others" else ""
-            words = told(cause, number)
+            words = predicted(cause, number)
             counts[kind] += bool(words)
             lines += [{"set": f"{kind} {number} {cause}".strip(), "word": words[0]}] if words else []
     return {"words": lines, "sound sets with a word": f"{counts['sound']} of {sound}",

@@ -52,7 +52,7 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
 
 
 def _cut(
-    log: simtune.Log, cut: tuple[float, float, float, float], runs: int, seeds: int
+    log: simtune.TestbedLog, cut: tuple[float, float, float, float], runs: int, seeds: int
 ) -> tuple[Mapping[str, object], Mapping[str, object]]:
     a, b, c, d = (round(share * len(log)) for share in cut)
     fit, later = log.part(a, b), log.part(c, d)
@@ -61,18 +61,18 @@ def _cut(
     found = []
     for name, method in _methods(problem, runs, fit).items():
         row = compare._row(name, method, judge, spans, seeds)
-        told: dict[str, object] = {"fit rows": f"{a + 1} to {b}", "judged rows": f"{c + 1} to {d}", "method": name}
+        predicted: dict[str, object] = {"fit rows": f"{a + 1} to {b}", "judged rows": f"{c + 1} to {d}", "method": name}
         for part in ("fit", "held back"):
-            told["fitted" if part == "fit" else "judged"] = _sum(row, part)
-        told["sd of W1 energy"], told["sd of W1 response"] = (
+            predicted["fitted" if part == "fit" else "judged"] = _sum(row, part)
+        predicted["sd of W1 energy"], predicted["sd of W1 response"] = (
             row["sd held back W1 energy"],
             row["sd held back W1 response"],
         )
-        found.append({**told, "CPU s": row["CPU s"]})
+        found.append({**predicted, "CPU s": row["CPU s"]})
     return found[0], found[1]
 
 
-def _methods(problem: CalibrationProblem, runs: int, log: simtune.Log) -> dict[str, compare.Method]:
+def _methods(problem: CalibrationProblem, runs: int, log: simtune.TestbedLog) -> dict[str, compare.Method]:
     hgp = compare._tuned(problem, HGP, Pipeline(runs=runs), Conditions.measured(log.cpu / 100.0))
     return {compare.EXACT: compare._exact(problem, runs), HGP: hgp}
 
@@ -81,7 +81,7 @@ def _sum(row: Mapping[str, object], part: str) -> float:
     return sum(float(str(row[f"{part} W1 {name}"])) for name in ("energy", "response"))
 
 
-def _truths(log: simtune.Log, runs: int, count: int, seeds: int) -> list[Mapping[str, object]]:
+def _truths(log: simtune.TestbedLog, runs: int, count: int, seeds: int) -> list[Mapping[str, object]]:
     """Methods on logs of known parameters, drawn from the middle half of the bounds."""
     many, single = (compare._neutral(simtune.problem(log, None, replicates=n)) for n in (compare.LOGS, 1))
     random = np.random.default_rng(4)

@@ -21,7 +21,7 @@ from benchmarks import farm
 from benchmarks.measure import Table, parser, print_result, verdict
 from cosim.autopilot import Autopilot
 from cosim.autopilot.dialect import mavlink
-from cosim.autopilot.links import Endpoint, Endpoints
+from cosim.autopilot.links import Endpoint, LinkEndpoints
 from cosim.autopilot.table import Address
 from cosim.physics.vehicles import Copter, VehicleFleet
 
@@ -86,7 +86,7 @@ def with_mavlink(vehicles: int, seconds: float, stations: int = 0) -> dict[str, 
     for pilot in pilots if stations else ():
         pilot.receive(ask, "station")
         pilot.disconnect("station")
-    endpoints = Endpoints(made)
+    endpoints = LinkEndpoints(made)
     base, spent = fleet.now, 0.0
     for step in range(1, round((WARM_UP + seconds) / TICK) + 1):
         if step == round(WARM_UP / TICK) + 1:
@@ -142,14 +142,14 @@ def main() -> None:
         "--stations", type=int, default=0, help="that ask for all streams at 10 Hz; 0: default streams"
     )
     options = arguments.parse_args()
-    told_by = with_mavlink(options.vehicles, options.seconds, options.stations)
+    reported_by = with_mavlink(options.vehicles, options.seconds, options.stations)
     alone = flight_alone(options.fleet, options.seconds)
     table = Table("vehicles at 100 Hz on one core", ["case", "vehicles", "CPU s per simulated s", "result"])
-    per_core = told_by["vehicles_per_core"]
+    per_core = reported_by["vehicles_per_core"]
     table.add([
         "MAVLink over UDP",
         f"{options.vehicles:,}",
-        f"{told_by['cpu_per_simulated_second']:.3f}",
+        f"{reported_by['cpu_per_simulated_second']:.3f}",
         f"{per_core:,.0f} vehicles per core{verdict(per_core, TARGET, at_least=True)}",
     ])  # fmt: skip
     faster = alone["times_real_time"]
@@ -162,9 +162,9 @@ def main() -> None:
     study = engagements(tuple(options.homes), options.positions)
     pairs = Table("study of engagements on one core", ["engagements", "simulated", "CPU", "times real time"])
     factor = study["times_real_time"]
-    told = f"{factor:,.0f}{verdict(factor, farm.TARGET, at_least=True)}"
-    pairs.add([f"{study['engagements']:,}", f"{study['simulated_s']:,.0f} s", f"{study['cpu_s']:.1f} s", told])
-    data = {"tick": TICK, "unit": "s", "mavlink": told_by, "flight": alone, "study": study}
+    result = f"{factor:,.0f}{verdict(factor, farm.TARGET, at_least=True)}"
+    pairs.add([f"{study['engagements']:,}", f"{study['simulated_s']:,.0f} s", f"{study['cpu_s']:.1f} s", result])
+    data = {"tick": TICK, "unit": "s", "mavlink": reported_by, "flight": alone, "study": study}
     print_result("vehicles", data, [table, pairs], as_json=options.json)
 
 

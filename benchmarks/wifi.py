@@ -56,9 +56,9 @@ def main() -> None:
     table = Table("ms of CPU per search", ["nodes", *(f"within {side:.0f} m" for side in SIDES), "links"])
     for nodes, row in figures.items():
         slowest = max(seconds for seconds, _ in row.values())
-        told = verdict(slowest, TARGET) if nodes == 1000 else ""
+        result = verdict(slowest, TARGET) if nodes == 1000 else ""
         links = " / ".join(f"{links:,}" for _, links in row.values())
-        table.add([f"{nodes:,}", *(f"{1e3 * seconds:.2f}" for seconds, _ in row.values()), links + told])
+        table.add([f"{nodes:,}", *(f"{1e3 * seconds:.2f}" for seconds, _ in row.values()), links + result])
     spent = {n: {side: seconds for side, (seconds, _) in row.items()} for n, row in figures.items()}
     print_result("wifi", {"unit": "s", "target": TARGET, "cpu_per_step": spent}, [table], as_json=options.json)
 

@@ -124,8 +124,8 @@ def main() -> None:
         scenario = Path(options.scenarios[0]).absolute() if options.scenarios else RANKED
         policies = options.policies or POLICIES
         ranks, table = ranked(scenario, policies, options.nodes, options.seconds, options.set)
-        told = {"nodes": options.nodes, "seconds": options.seconds, "ranks": ranks}
-        print_result("worlds", told, [table], as_json=options.json)
+        result = {"nodes": options.nodes, "seconds": options.seconds, "ranks": ranks}
+        print_result("worlds", result, [table], as_json=options.json)
         return
     table = Table(
         f"tasks in process and in {options.nodes}, {options.seconds:g} s",
@@ -148,8 +148,8 @@ def main() -> None:
                     f"{host:.1%}{verdict(host, SAME_HOST, at_least=True)}", f"{1e3 * one.difference:.1f}",
                 ]
             )  # fmt: skip
-    told = {"nodes": options.nodes, "seconds": options.seconds, "pairs": found}
-    print_result("worlds", told, [table], as_json=options.json)
+    result = {"nodes": options.nodes, "seconds": options.seconds, "pairs": found}
+    print_result("worlds", result, [table], as_json=options.json)
 
 
 if __name__ == "__main__":
