@@ -3,6 +3,7 @@
 `COSIM_REQUIRE="sumo browser torch git"` names the markers whose tests must run, and the modules and programs that they
 may not skip for; continuous integration sets it, so that a green run means that they have run. `COSIM_SKIPS=FILE`
 names the file that lists what was skipped; `pytest @FILE` runs that, and FILE.json has the reasons as well.
+`COSIM_UNTIL=TIME` skips what has not begun by then, in seconds since 1970: a slow machine ends in time, too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from importlib.metadata import version
 from pathlib import Path
@@ -61,6 +63,9 @@ _PACKAGES = {
 _SKIPPED: dict[str, str] = {}  # node id -> why
 # The folders that take longest come first, the longest before the others: no worker is left with one at the end.
 _LONGEST = ("tests/unit/twin/", "adapters/vehicle/", "tests/unit/engine/continuum/")
+_FOLLOWS_CLOCK = ("netns", "docker", "clients")  # the marks of what is late on a busy machine
+_NICENESS = os.getpriority(os.PRIO_PROCESS, 0)
+_UNTIL = float(os.environ.get("COSIM_UNTIL", "inf"))
 DATA = Path(__file__).resolve().parent / "../shared/data"
 
 
@@ -178,8 +183,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if marker in used
     }
     for item in items:
-        if _has(item, "netns", "docker", "clients"):
-            # They follow the wall clock, and a busy machine is late. What is wrong fails three times.
+        if _has(item, *_FOLLOWS_CLOCK):
+            # What is wrong fails three times.
             item.add_marker(pytest.mark.flaky(reruns=2))
         group = _together(item)
         if group and not _has(item, "xdist_group"):
@@ -190,6 +195,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for needed in (name for mark in item.iter_markers("needs") for name in mark.args):
             if needed not in required and (reason := _lacking(needed)):
                 item.add_marker(pytest.mark.skip(reason=reason))
+    if items and float("inf") > _UNTIL:  # what comes last may not be run: it is something else the next time
+        first = int(_UNTIL) % len(items)
+        items[:] = items[first:] + items[:first]
     items.sort(
         key=lambda item: next((k for k, name in enumerate(_LONGEST) if item.nodeid.startswith(name)), len(_LONGEST))
     )
@@ -234,6 +242,19 @@ def _reported(report: Report, subject: str) -> Report:
             report.skipped_id = subject
             report.longrepr = path, line, f"{reason}{_remedy(module)}" if module else reason
     return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Let a test that computes give way to one beside it that follows the clock, where root may change priorities."""
+    if os.geteuid() == 0:
+        os.setpriority(os.PRIO_PROCESS, 0, _NICENESS if _has(item, *_FOLLOWS_CLOCK) else _NICENESS + 10)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    if time.time() > _UNTIL:
+        pytest.skip("no time is left")
 
 
 @pytest.hookimpl(wrapper=True)
