@@ -45,11 +45,12 @@ chaos: $(DEV)  ## Tests that kill, hang and starve processes
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m chaos $(PYTEST)
 
 clients: $(DEV)  ## MAVLink clients of others fly our vehicles; makes their environments (network needed)
-	COSIM_CLIENTS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup -m clients tests/clients $(PYTEST)
+	COSIM_CLIENTS=1 $(BIN)/python -m pytest -n 3 -m clients tests/clients $(PYTEST)
 
-# Containers are one group on one worker and namespaces another; the rest fills the cores while they wait for the clock.
+# Containers, namespaces and clients are one group each, on a worker of its own; the other two compute while these
+# wait for the clock.
 long: $(DEV)  ## The slow and the chaos suites and the clients of others side by side
-	COSIM_CLIENTS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup -m "slow or chaos or clients" $(PYTEST)
+	COSIM_CLIENTS=1 $(BIN)/python -m pytest -n 5 --dist loadgroup -m "slow or chaos or clients" $(PYTEST)
 
 lint: $(DEV)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(600)]
-# A group is a client: its environment is made once.
 PERSONAS, SPEEDS = ("ardupilot", "px4"), (1, 5)
 FLIGHT = {
     "connect",
@@ -22,21 +21,18 @@ FLIGHT = {
 }
 
 
-@pytest.mark.xdist_group("pymavlink")
 @pytest.mark.parametrize("speed", SPEEDS)
 @pytest.mark.parametrize("persona", PERSONAS)
 def test_pymavlink(fly, persona, speed):
     assert FLIGHT | {"land", "battery"} <= set(fly("pymavlink", persona, speed))
 
 
-@pytest.mark.xdist_group("pymavlink")
 @pytest.mark.parametrize("speed", SPEEDS)
 def test_pymavlink_drives_a_rover(fly, speed):
     steps = fly("pymavlink", "ardupilot", speed, frame="rover", script="rover")
     assert {"connect", "arm", "upload", "mission"} <= set(steps)
 
 
-@pytest.mark.xdist_group("mavsdk3")
 @pytest.mark.parametrize("speed", SPEEDS)
 @pytest.mark.parametrize("persona", PERSONAS)
 def test_mavsdk_3(fly, persona, speed):
@@ -46,7 +42,6 @@ def test_mavsdk_3(fly, persona, speed):
         assert {"plan upload", "plan finished"} <= steps
 
 
-@pytest.mark.xdist_group("mavsdk4")
 @pytest.mark.parametrize("speed", SPEEDS)
 @pytest.mark.parametrize("persona", PERSONAS)
 def test_mavsdk_4(fly, persona, speed):
@@ -55,13 +50,11 @@ def test_mavsdk_4(fly, persona, speed):
     )
 
 
-@pytest.mark.xdist_group("mavproxy")
 @pytest.mark.parametrize("speed", SPEEDS)
 def test_mavproxy(fly, speed):
     assert FLIGHT | {"land", "battery"} <= set(fly("mavproxy", "ardupilot", speed))
 
 
-@pytest.mark.xdist_group("dronekit")
 @pytest.mark.parametrize("speed", SPEEDS)
 def test_dronekit(fly, speed):
     assert FLIGHT | {"land", "battery"} <= set(fly("dronekit", "ardupilot", speed))
