@@ -278,6 +278,10 @@ def pytest_make_collect_report(
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if (name := getattr(report, "skipped_id", "")) and isinstance(report.longrepr, tuple):
         _SKIPPED[name] = report.longrepr[2]
+    if report.outcome in ("failed", "rerun"):  # at once: what comes at the end is lost when a run is ended from outside
+        crash = getattr(report.longrepr, "reprcrash", None)
+        sys.stdout.write(f"\n{report.nodeid}: {report.outcome}: {crash.message if crash else report.longreprtext}\n")
+        sys.stdout.flush()
 
 
 pytest_collectreport = pytest_runtest_logreport

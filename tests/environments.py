@@ -44,7 +44,8 @@ def interpreter(name: str, *requirements: str, base: str = sys.executable) -> Pa
         if not there():  # none yet, or of other versions, or one that was given up half made
             shutil.rmtree(folder, ignore_errors=True)
             subprocess.run([base, "-m", "venv", folder], check=True)
-            words = [python, "-m", "pip", "install", "--quiet", "--prefer-binary", *requirements]
+            # What follows the clock beside it comes first.
+            words = ["nice", python, "-m", "pip", "install", "--quiet", "--prefer-binary", *requirements]
             subprocess.run(words, check=True, timeout=1800)  # a busy machine builds for long
             made.write_text(wanted, "utf-8")
     return python
