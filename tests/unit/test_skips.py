@@ -59,3 +59,9 @@ def test_what_is_required_is_not_skipped(suite):
     done = suite("--continue-on-collection-errors", COSIM_REQUIRE="lacking lacking-program")
     assert "ERROR test_whole.py - test_whole.py: Skipped: could not import 'lacking'" in done.stdout
     assert "8 failed, 2 passed, 1 xfailed, 1 error" in done.stdout
+
+
+def test_what_has_not_begun_in_time_is_skipped(suite):
+    done = suite("-rs", COSIM_UNTIL="1")
+    assert "no time is left" in done.stdout
+    assert "passed" not in done.stdout
