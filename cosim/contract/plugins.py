@@ -12,6 +12,7 @@ Each kind has a group of its own, and the extensions that come with this package
     cosim.jobs          `calibrate.job`: a module with `problems` and `SETTINGS`, see `cosim.twin.jobs`
     cosim.models        models that schedulers decide for: `module:name` of a `cosim.schedulers.ScheduledModel`
     cosim.schedulers    schedulers and policies: `module:name`, see `cosim.schedulers`
+    cosim.vector_environments  many environments `cosim/NAME` at once: `module:Class`, a `gymnasium.vector.VectorEnv`
 """
 
 from __future__ import annotations

@@ -109,14 +109,6 @@ class ScheduledModel:
 
 _MODELS: dict[str, ScheduledModel] = {
     "continuum": ScheduledModel(frozenset(("task", "interval")), BUILTIN, branches=True),
-    "interval": ScheduledModel(frozenset(("interval",)), {
-        "shuffle": "new containers anywhere, others move anywhere with chance 1/2",
-        "first-fit": "the first host with room",
-        "best-fit": "the fullest host with room",
-        "least-loaded": "the host with the smallest share of its cores asked for",
-        "random": "any host with room, all equally likely",
-        "round-robin": "the hosts one after another",
-    }, branches=True),
     "radio": ScheduledModel(frozenset(("response",)), {  # to the alarms of a detector
         "other-cell": "a device with an alarm leaves for another cell",
         "other-carrier": "a device with an alarm leaves for a cell on another carrier",

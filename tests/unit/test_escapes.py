@@ -69,7 +69,6 @@ REFUSED: list[tuple[dict[str, object], str] | tuple[dict[str, object], str, dict
     *(({"adapters/continuum/scheduler": name}, "which is code") for name in _NAMES),
     *(({"adapters/x": {"use": name}}, IS_CODE) for name in ("evil:ADAPTER", "evil:é", "évil:f", "package:f", "evil")),
     *(({"workloads/w/sla": {"response": "1 s", "per": name}}, "which is code") for name in ("evil:f", "kind:f")),
-    *(({"adapters/interval": {"policy": name}}, "which is code") for name in ("evil:f", "tier:f")),
     *(({"adapters/radio": {"response": {"do": name}}}, "which is code") for name in ("evil:f", "kind:f")),
     ({**VEHICLE, "adapters/vehicle/engage": [ENGAGE]}, "which is code"),
     ({"adapters/continuum/mlsysops": {"policies": ["evil.py"]}}, "runs code"),
@@ -164,6 +163,7 @@ REFUSED: list[tuple[dict[str, object], str] | tuple[dict[str, object], str, dict
     ({"adapters/guest": {}}, "not installed"),
 ]  # fmt: skip
 OF_EXTENSIONS = [
+    *(("cosco", {"adapters/interval": {"policy": name}}, "which is code") for name in ("evil:f", "tier:f")),
     *(
         ("gpu_cluster", {"adapters/cluster": {**JOBS, key: "evil:f"}}, "code")
         for key in ("placement", "order", "wiring")

@@ -17,8 +17,7 @@ MAY_IMPORT = {
     # What radio cells share is the same law in both.
     "engine": {"compiled", "contract", "physics"},
     "schedulers": {"contract", "engine"},
-    # Many environments at once are many worlds of the interval model, in one compiled call.
-    "envs": {"bus", "contract", "engine", "results", "scenario", "schedulers"},
+    "envs": {"bus", "contract", "results", "scenario", "schedulers"},
     "scenario": {"contract"},
     "bus": {"compiled", "contract", "scenario", "talk"},
     # An autopilot flies a fleet; it talks MAVLink, has a key, and knows neither scenarios nor the bus.
@@ -56,7 +55,8 @@ EXTENSIONS = {
     "extcloudsim": {"traces"},
     "gpu_cluster": {"traces"},
     "mail_mmsg": {"metanet"},
-    "simtune": {"metanet"},
+    "metanet": {"cosco"},
+    "simtune": {"cosco", "metanet"},
 }
 MOSAIK = ("cosim/bus/mosaik_driver.py", "adapters/mosaik")
 

@@ -107,7 +107,7 @@ def test_each_kind_is_found_by_its_name(theirs):
     assert said("greet", "--name", "all") == (0, "hello all\n")
     assert said("import", "their-format") == (0, "hello you\n")
     listed = {one.name: one for one in list_schedulers()}
-    assert listed["their-first"].models == ("continuum", "interval")
+    assert listed["their-first"].models == tuple(one for one in ("continuum", "interval") if one in known_models())
     assert listed["their-first"].summary == "Everything to the first host."
     assert takes("their-first", "interval")
     assert not takes("their-first", "task")
@@ -136,7 +136,7 @@ def test_what_is_not_there_names_the_extension_that_it_belongs_to(theirs):
 def test_what_comes_with_this_package_is_where_its_entry_point_says(group):
     kind = group.removeprefix("cosim.")
     for name, place in PROJECT["entry-points"][group].items():
-        if kind == "environments":
+        if kind.endswith("environments"):
             pytest.importorskip("gymnasium")
         assert plugins.installed(kind)[name] == place
         if extension := missing_extension(place):
