@@ -14,7 +14,6 @@ REFUSED = [
     ("hello", "adapters.radio.downlink_share=0 %", "must be more than 0.0"),
     ("hello", "adapters.live.model=foo", "there is no adapter 'foo' whose tasks these could be"),
     ("hello", "adapters.network.radio={foo: 1}", "backend linkd has no radio of its own"),
-    ("hello", f"{VEHICLE}.missions.uav-3.alarm=true", "it comes with the adapter 'detector'"),
     ("hello", "adapters.continuum.scheduler=os:getpid", "'os:getpid' is called with 3 arguments, and takes ()"),
     ("hello", "adapters.continuum.scheduler=mine/policy.py:choose", "write 'mine.policy:choose', not a path"),
     ("hello", "nodes.cloud.cpu=16 \u00d7 3 GHz", "write whole cores x clock"),

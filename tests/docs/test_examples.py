@@ -43,10 +43,11 @@ NEEDS = {
 }  # fmt: skip
 EXTENSIONS = {
     "cluster.md": ["gpu_cluster"], "coming-from.md": ["cosco", "edgecloudsim", "importers"], "corais.md": ["corais"],
-    "datacentre.md": ["extcloudsim"], "environments.md": ["corais", "cosco", "mail_mmsg"],
+    "dataset.md": ["detection"], "datacentre.md": ["extcloudsim"],
+    "environments.md": ["corais", "cosco", "mail_mmsg"],
     "export.md": ["fmu", "mcap", "mlsysops", "radio_logs"],
     "import.md": ["edgecloudsim", "gpu_cluster", "importers", "mlsysops", "traces"], "interval.md": ["cosco"],
-    "mail-mmsg.md": ["mail_mmsg"],
+    "jamming.md": ["detection"],     "mail-mmsg.md": ["mail_mmsg"],
     "offloading.md": ["edgecloudsim"], "offloading-vehicular.md": ["edgecloudsim"],
     "policies.md": ["cosco"],
     "predictor.md": ["extcloudsim"], "publish.md": ["research_object"],

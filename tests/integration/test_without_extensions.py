@@ -29,6 +29,9 @@ NEED = {
     "new --from offloading --in mine": "edgecloudsim",
     "check scenarios/hello --set adapters.continuum.scheduler=mail-mmsg": "mail_mmsg",
     "check scenarios/fog-interval": "cosco",
+    "check scenarios/jammed-city": "detection",
+    "dataset run --out x": "detection",
+    "detect train data": "detection",
 }
 # An editable installation would find the missing folder in its own checkout.
 SITE = """

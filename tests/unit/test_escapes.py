@@ -143,7 +143,6 @@ REFUSED: list[tuple[dict[str, object], str] | tuple[dict[str, object], str, dict
     ({**VEHICLE, "adapters/vehicle/missions": {"d": "../away/secret.csv"}}, OUTSIDE),
     ({**VEHICLE, "adapters/vehicle/terrain": "link.csv"}, OUTSIDE),
     ({**VEHICLE, "adapters/vehicle/obstacles": "link.csv"}, OUTSIDE),
-    ({"adapters/detector": {"model": "link.csv"}}, OUTSIDE),
     ({"calibrate": {"observed": {"o": {"file": "/etc/hostname", "signal": "host.power"}}}}, OUTSIDE),
     ({"calibrate": {"observed": {"o": {"run": "way", "signal": "host.power"}}}}, OUTSIDE),
     ({"calibrate": {"recordings": {"r": {"run": "holds"}}}}, "leads out"),
@@ -163,6 +162,7 @@ REFUSED: list[tuple[dict[str, object], str] | tuple[dict[str, object], str, dict
     ({"adapters/guest": {}}, "not installed"),
 ]  # fmt: skip
 OF_EXTENSIONS = [
+    ("detection", {"adapters/detector": {"model": "link.csv"}}, OUTSIDE),
     *(("cosco", {"adapters/interval": {"policy": name}}, "which is code") for name in ("evil:f", "tier:f")),
     *(
         ("gpu_cluster", {"adapters/cluster": {**JOBS, key: "evil:f"}}, "code")
