@@ -21,6 +21,8 @@ NEED = {
     "export fmu scenarios/hello": "fmu",
     "publish run": "research_object",
     "import mlsysops node.yaml --out x": "mlsysops",
+    "import osm town.osm --out x": "maps",
+    "import stations sites.csv --out x": "maps",
     "import planetlab day.csv --out x": "traces",
     "check scenarios/offloading": "edgecloudsim",
     "check scenarios/gpu-philly": "gpu_cluster",

@@ -31,8 +31,8 @@ from cosim.contract.extras import how_to_install
 from cosim.contract.geo import LocalFrame
 from cosim.contract.reading import packed
 from cosim.contract.reading.columns import amount
+from cosim.extensions.maps.stations import CLOUD, STATION, StationSite, lines, positions, read_stations
 from cosim.sources.importing.imported import Imported, Notice
-from cosim.sources.importing.stations import CLOUD, STATION, StationSite, lines, positions, read_stations
 
 ROADS, BUILDINGS = "roads.net.xml", "buildings.geojson"
 _DRIVEN = frozenset({

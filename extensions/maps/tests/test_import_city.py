@@ -20,10 +20,10 @@ from cosim.cli.main import app
 from cosim.contract.errors import ScenarioError, SetupError
 from cosim.contract.geo import LocalFrame
 from cosim.contract.units import parse
+from cosim.extensions.maps import osm, stations
 from cosim.scenario.load import load
-from cosim.sources.importing import osm, stations
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "mobility"
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "mobility"
 LATITUDE, LONGITUDE, STEP = 45.06, 7.66, 0.0018  # deg; about 200 m north, 141 m east
 
 

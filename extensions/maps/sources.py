@@ -24,7 +24,7 @@ def osm(
 ) -> None:
     """Import a city: roads, buildings, places for base stations, traffic."""
     with errors(as_json):
-        from cosim.sources.importing.osm import read
+        from cosim.extensions.maps.osm import read
 
         imported = read(source, stations=stations, count=count, radius=radius, vehicles=vehicles)
         finish(imported, out, force=force, strict=strict, as_json=as_json)
@@ -40,6 +40,6 @@ def stations(
 ) -> None:
     """Import base stations: latitude, longitude, height, carrier, bandwidth, power, gain, azimuth."""
     with errors(as_json):
-        from cosim.sources.importing.stations import read
+        from cosim.extensions.maps.stations import read
 
         finish(read(source, users=users), out, force=force, strict=strict, as_json=as_json)
