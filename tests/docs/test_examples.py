@@ -50,7 +50,7 @@ EXTENSIONS = {
     "interval.md": ["cosco"],
     "jamming.md": ["detection"],     "mail-mmsg.md": ["mail_mmsg"],
     "offloading.md": ["edgecloudsim"], "offloading-vehicular.md": ["edgecloudsim"],
-    "policies.md": ["cosco"],
+    "policies.md": ["cosco", "mlsysops"],
     "predictor.md": ["extcloudsim"], "publish.md": ["research_object"],
     "reproduce.md": ["reproduce"], "schedulers.md": ["cosco", "metanet"],
     "traces.md": ["traces"], "twin-edge.md": ["published_data"], "twin-simtune.md": ["simtune"],

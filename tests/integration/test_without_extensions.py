@@ -31,6 +31,7 @@ NEED = {
     "new --from offloading --in mine": "edgecloudsim",
     "check scenarios/hello --set adapters.continuum.scheduler=mail-mmsg": "mail_mmsg",
     "check scenarios/fog-interval": "cosco",
+    "check scenarios/smart-farm-mlsysops": "mlsysops",
     "check scenarios/jammed-city": "detection",
     "dataset run --out x": "detection",
     "detect train data": "detection",

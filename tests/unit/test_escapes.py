@@ -231,7 +231,17 @@ class Cage:
         info = self.folder / "guest-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: guest\nVersion: 1.0\n")
-        kinds = ("adapters", "schedulers", "calibrations", "jobs", "commands", "exporters", "importers", "models")
+        kinds = [
+            "adapters",
+            "agents",
+            "calibrations",
+            "commands",
+            "exporters",
+            "importers",
+            "jobs",
+            "models",
+            "schedulers",
+        ]
         (info / "entry_points.txt").write_text("".join(f"[cosim.{kind}]\nguest = guest:f\n" for kind in kinds))
         self.ear = socket.create_server(("127.0.0.1", 0))
         self.ear.setblocking(False)

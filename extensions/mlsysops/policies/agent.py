@@ -17,14 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cosim.contract.entities import Scene
-from cosim.schedulers.mlsysops.descriptors import (
-    Document,
-    component_name,
-    node_descriptor,
-    workload_of,
-)
-from cosim.schedulers.mlsysops.plugin import Plugin
-from cosim.schedulers.mlsysops.stand_ins import PolicyClock
+from cosim.extensions.mlsysops.policies.descriptors import Document, component_name, node_descriptor, workload_of
+from cosim.extensions.mlsysops.policies.plugin import Plugin
+from cosim.extensions.mlsysops.policies.stand_ins import PolicyClock
 from cosim.schedulers.state import KEEP, LOCAL, State
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import OperatingPoint, Scaling, Scene, SlotRange
 from cosim.contract.laws import Law
 from cosim.contract.signals import TASK_STATUS
+from cosim.extensions.mlsysops.policies import ClusterAgent
 from cosim.scenario.plan.scene import happenings
-from cosim.schedulers.mlsysops import ClusterAgent
 
 pytest.importorskip("pandas")
 
@@ -293,7 +293,7 @@ def test_policy_files_that_another_scheduler_leaves_unasked_publish_nothing(tmp_
 def test_where_components_are_is_told_node_by_node(tmp_path):
     adapter, _, summary, _ = simulated(tmp_path, "follow-load")
     (places,) = summary["placed"].values()
-    frame = adapter._placement(16.0, adapter._agent)
+    frame = adapter._placement(16.0)
     names = [node.id for node in SCENE.nodes]
     assert frame["components"].tolist() == [sum(name in nodes for nodes in places.values()) for name in names]
     assert frame["workloads"].tolist() == [int(name in places["detect"]) for name in names]
@@ -317,7 +317,7 @@ def test_tasks_of_real_nodes_are_placed_as_simulated_ones_are(tmp_path):
             "assigned": np.zeros(2, np.int32), "up": np.ones(2, np.bool_),
         }  # fmt: skip
         reach = Frame("reach", 1.0, np.full(2, device, np.int32), columns)
-        policy.heard([reach], [adapter._placement(1.0, agent)])
+        policy.heard([reach], [adapter._placement(1.0)])
         asked, own = [], PerTask(agent)
         for chance in (0.1, 0.6, 0.9):
             task = SourceTask(1.0, device, 1e3, 1e3, 2e9, 1e3, choice=chance)
@@ -330,8 +330,8 @@ def test_tasks_of_real_nodes_are_placed_as_simulated_ones_are(tmp_path):
 
 
 def test_policies_see_how_tasks_of_real_nodes_end():
-    from cosim.adapters.continuum.monitor import PolicyMonitor
     from cosim.contract.frame import Frame
+    from cosim.extensions.mlsysops.policies import PolicyMonitor
 
     none = {name: np.zeros(0) for name in ("ended", "created", "late")}
     engine = {**none, "stage": np.zeros(0, np.int64), "status": np.zeros(0), "workload": np.zeros(0, np.int64)}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cosim.contract.entities import Scene
 from cosim.contract.frame import Frame
 from cosim.contract.signals import CATALOGUE, TASK_STATUS
-from cosim.schedulers.mlsysops.descriptors import metric_of
+from cosim.extensions.mlsysops.policies.descriptors import metric_of
 from cosim.talk.telemetry.export import NODE_LOAD, load_average, samples
 
 WINDOW = 5.0  # s, the framework's default period for scraping metrics

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cosim.contract.errors import error_line
-from cosim.schedulers.mlsysops.stand_ins import Measured, PolicyClock, modules
+from cosim.extensions.mlsysops.policies.stand_ins import Measured, PolicyClock, modules
 
 log = logging.getLogger("cosim.mlsysops")
 
