@@ -40,7 +40,8 @@ class BuildWithScenarios(build_py):
             shutil.copyfile(source / name, target / name)
 
     def _precompile(self, built: Path) -> None:
-        path = os.pathsep.join(filter(None, [str(built), os.environ.get("PYTHONPATH", "")]))
+        points = Path(self.get_finalized_command("egg_info").egg_base).resolve()  # where the entry points are
+        path = os.pathsep.join(filter(None, [str(built), str(points), os.environ.get("PYTHONPATH", "")]))
         settings = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
         self.announce("compiling for the first runs; this takes about a minute", level=2)
         script = Path(__file__).resolve().parent / "packaging" / "precompile.py"

@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks import cosco_runs
 from benchmarks.interval_rules import Rules
 from benchmarks.measure import Table, parser, print_result, verdict
-from cosim.engine.interval import (
+from cosim.extensions.cosco.interval import (
     ContainerArrivals,
     ContainerWorkload,
     Interval,

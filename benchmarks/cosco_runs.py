@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from cosim.engine.interval import Interval, azure_fog, bitbrain_fog, compatible
-from cosim.engine.interval.workload import traces
+from cosim.extensions.cosco.interval import Interval, azure_fog, bitbrain_fog, compatible
+from cosim.extensions.cosco.interval.workload import traces
 
 RECORDED = Path(__file__).resolve().parents[1] / "../shared/data/cosco"
 FLEETS = {"azure": azure_fog, "bitbrain": bitbrain_fog}

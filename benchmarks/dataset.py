@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.measure import Table, child_seconds, mapped, print_result
 from cosim import api
 from cosim.api import Scenario
-from cosim.learn.dataset import Recipe, build
+from cosim.extensions.detection.dataset import Recipe, build
 
 RECIPE = Recipe(("ue", "gnb"), "jamming.loss >= 3", keep=("jamming.loss",))
 

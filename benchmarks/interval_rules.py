@@ -1,6 +1,6 @@
 """The peer's rules of an interval once more in plain Python, as something to hold the compiled model against.
 
-Only what `static` workloads need: constant demands, no traces. `tests/unit/engine/interval/reference.py` has
+Only what `static` workloads need: constant demands, no traces. `extensions/cosco/tests/interval/reference.py` has
 all rules, corrected ones included, under random systems.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cosim.engine.interval import ContainerWorkload, HostFleet
+from cosim.extensions.cosco.interval import ContainerWorkload, HostFleet
 
 ROUTER = 10_000.0  # MB/s
 

@@ -27,8 +27,8 @@ from benchmarks.jamming_sites import KINDS as ON_SITES
 from benchmarks.jamming_sites import SITES, on_sites
 from benchmarks.measure import Table, child_seconds, mapped, print_result
 from cosim import api
-from cosim.learn.dataset import Recipe, build
-from cosim.learn.detect import METHODS, Detector, Verdict, by_group, judge, train
+from cosim.extensions.detection.dataset import Recipe, build
+from cosim.extensions.detection.detect import METHODS, Detector, Verdict, by_group, judge, train
 
 PARTS = ("scenes", "response", "real", "phones")
 LOADS = (0.1, 0.5, 0.95)

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.learn.dataset.leakage import read
-from cosim.learn.dataset.windows import KINDS, features, names
-from cosim.learn.detect import Verdict
-from cosim.learn.detect.judge import figures
-from cosim.learn.detect.train import calibrated, fit
+from cosim.extensions.detection.dataset.leakage import read
+from cosim.extensions.detection.dataset.windows import KINDS, features, names
+from cosim.extensions.detection.detect import Verdict
+from cosim.extensions.detection.detect.judge import figures
+from cosim.extensions.detection.detect.train import calibrated, fit
 
 JDD = Path("network/jamming_5g_jdd/gnb_metrics_runs_1_3.csv.gz")
 _REAL = ("CQI", "MCS", "DL-BLER", "UL-BLER-CRC", "UL-MCS", "C2I", "RI", "Nack", "Alloc_RBs")

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import cosim.engine.interval
 import cosim.schedulers
 from benchmarks.measure import Table, notify, verdict
 from cosim.contract.errors import SetupError
+from cosim.extensions.cosco import interval
 from cosim.extensions.metanet import catalogue, claims
 from cosim.extensions.metanet.bench import suite
 from cosim.extensions.metanet.catalogue.pool import CALL, MILLISECONDS, POOL, TARIFF, Chooser
@@ -40,7 +40,7 @@ SEED = claims.SEED  # of these
 REGRET, SHARE, USED = 0.25, 0.05, 3  # asked
 _SCHEDULERS = Path(cosim.schedulers.__file__).parent
 CODE = (
-    Path(__file__), Path(suite.__file__), Path(cosim.engine.interval.__file__).parent, *_SCHEDULERS.glob("*.py"),
+    Path(__file__), Path(suite.__file__), Path(interval.__file__).parent, *_SCHEDULERS.glob("*.py"),
     Path(catalogue.__file__).parent, Path(claims.__file__),
 )  # fmt: skip
 PRICED = ("metanet", "ucb", "dqn-selector", "rollout")  # made for USD per task; with * for energy and response

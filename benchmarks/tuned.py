@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-import cosim.engine.interval
+import cosim.extensions.cosco.interval
 import cosim.schedulers
 from benchmarks.measure import Table, notify, verdict
 from cosim.contract.errors import SetupError
@@ -26,7 +26,7 @@ from cosim.results import student
 
 ASKED = 5  # schedulers of six
 _FOLDERS = tuple(
-    Path(one.__file__ or "").parent for one in (cosim.engine.interval, cosim.schedulers, catalogue, surrogate)
+    Path(one.__file__ or "").parent for one in (cosim.extensions.cosco.interval, cosim.schedulers, catalogue, surrogate)
 )
 CODE = (Path(tuned.__file__), _FOLDERS[0], *_FOLDERS[1].glob("*.py"), *_FOLDERS[2:])
 

@@ -12,7 +12,7 @@ from time import process_time
 
 import numpy as np
 
-from cosim.engine.interval import ContainerArrivals, azure_fog, static
+from cosim.extensions.cosco.interval import ContainerArrivals, azure_fog, static
 from cosim.extensions.simtune.surrogate.monitor import MonitorModel
 from cosim.extensions.simtune.surrogate.network import TrainingOptions
 from cosim.extensions.simtune.surrogate.online import OnlineOptions, prepare, run

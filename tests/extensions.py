@@ -11,7 +11,9 @@ from cosim.contract.functions import missing_extension
 from cosim.contract.plugins import installed
 from cosim.scenario.gallery import every
 
-PLACES = [place for kind in ("adapters", "calibrations", "jobs", "schedulers") for place in installed(kind).values()]
+PLACES = [
+    place for kind in ("adapters", "agents", "calibrations", "jobs", "schedulers") for place in installed(kind).values()
+]
 
 
 def needs(*names: str) -> pytest.MarkDecorator:

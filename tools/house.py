@@ -28,12 +28,12 @@ CLASS = re.compile(r"^class ([^\W_]\w*)", re.MULTILINE)  # at the left margin; p
 ENTRANCES = ("__init__", "__main__")  # of the package itself: no rooms
 # What a change may not exceed. A limit that a change makes too wide goes down with it.
 LIMITS = {
-    "rooms": 20,
-    "arrows": 80,
+    "rooms": 19,
+    "arrows": 71,
     "circles of rooms": 0,
     "circles of modules": 0,
-    "lines of the core": 112_570,
-    "lines": 147_580,
+    "lines of the core": 103_976,
+    "lines": 147_566,
     "class names with several homes": 11,
 }
 

@@ -3,15 +3,13 @@
 from typing import Any
 
 from cosim.contract.adapter import AdapterKind, Ports, Read
+from cosim.contract.plugins import installed
 
 
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its model is imported when it is needed
     reach = ("reach",) if config.leave else ()
     trace = config.trace.signals() if config.trace else ()
-    if config.mlsysops:
-        from cosim.adapters.continuum.check import of_files
-
-    files = bool(config.mlsysops) and of_files(config.scheduler)  # else no policy file is asked
+    files = config.scheduler in installed("agents")
     placed = ("placement",) if files else ()
     ended = (Read("task", delayed=True, required=False),) if files and config.leave else ()
     return Ports(

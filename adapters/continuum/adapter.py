@@ -6,12 +6,11 @@ import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.adapters.continuum import mlsysops
 from cosim.adapters.continuum.access import Access
 from cosim.adapters.continuum.air import Air, Changes
 from cosim.adapters.continuum.autoscale import Autoscaler
@@ -28,14 +27,12 @@ from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Event, Scene
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame
+from cosim.contract.plugins import load
 from cosim.engine.continuum.engine import Deciding, Engine
 from cosim.engine.continuum.stepping import reach_of
 from cosim.schedulers import scheduler
 
 log = logging.getLogger(__name__)
-
-if TYPE_CHECKING:
-    from cosim.schedulers.mlsysops import ClusterAgent
 
 
 class ContinuumAdapter:
@@ -100,14 +97,14 @@ class ContinuumAdapter:
 
     def _scheduler(self, context: Context) -> Any:  # noqa: ANN401 - a number or a function
         """What the engine asks."""
-        self._agent: ClusterAgent | None = None
+        self._agent: Any = None  # of an extension, made of files
         found = scheduler(self._config.scheduler)
-        if found.files and self._config.mlsysops is not None:
-            from cosim.adapters.continuum.monitor import PolicyMonitor
+        if found.files:
             from cosim.schedulers.models import PerTask
 
-            self._agent = mlsysops.agent(self._config.mlsysops, context)
-            self._monitor = PolicyMonitor(context.scene)
+            kind = load("agents", found.name)
+            self._agent = kind.make(getattr(self._config, found.name, None), context)
+            self._monitor = kind.PolicyMonitor(context.scene)
             return PerTask(self._agent)
         every = self._config.decide
         return found.for_continuum(context.period if every is None else every, waits=every is not None)
@@ -140,7 +137,7 @@ class ContinuumAdapter:
         return (
             task_frame(self._engine, time, ended), hosts, self._books.traffic_frame(time),
             *(() if self._left is None else (self._reach(time, self._left),)),
-            *(() if self._agent is None else (self._placement(time, self._agent),)),
+            *(() if self._agent is None else (self._placement(time),)),
             *self._gauges.frames(time), *(self._trace.frames(time, ended) if self._trace is not None else ()),
         )  # fmt: skip
 
@@ -160,7 +157,7 @@ class ContinuumAdapter:
             return books
         with (self._scratch / "plans.jsonl").open("w", encoding="utf-8") as file:
             file.writelines(f"{json.dumps(plan)}\n" for plan in self._agent.plans)
-        return {**books, mlsysops.NAME: self._agent.summary()}
+        return {**books, self._config.scheduler: self._agent.summary()}
 
     def _set_point(self, node: str, point: int) -> None:
         """Let the cores of a node run at one of its operating points from now on."""
@@ -297,9 +294,9 @@ class ContinuumAdapter:
         }
         return Frame("reach", time, np.repeat(devices.astype(np.int32), len(hosts)), columns)
 
-    def _placement(self, time: float, agent: ClusterAgent) -> Frame:
+    def _placement(self, time: float) -> Frame:
         """Where the policies have put components, by node."""
-        components, workloads = agent.placement()
+        components, workloads = self._agent.placement()
         slots = np.arange(len(self._scene.nodes), dtype=np.int32)
         return Frame("placement", time, slots, {"components": components, "workloads": workloads})
 

@@ -13,7 +13,7 @@ from cosim.adapters.continuum import ADAPTER
 from cosim.adapters.continuum.access import Access
 from cosim.adapters.continuum.air import Air, Changes
 from cosim.adapters.continuum.books import HostLog, summary, task_frame
-from cosim.adapters.continuum.check import of_files, problems
+from cosim.adapters.continuum.check import problems
 from cosim.adapters.continuum.config import ContinuumConfig
 from cosim.adapters.continuum.world import ContinuumWorld, build, slots_of
 from cosim.contract.adapter import Context
@@ -22,7 +22,7 @@ from cosim.contract.errors import refuse
 from cosim.engine.continuum.batches import Action
 from cosim.engine.continuum.engine import Engine
 from cosim.engine.continuum.prepared import Prepared
-from cosim.schedulers import scheduler
+from cosim.schedulers import of_files, scheduler
 
 _OPTIONS = ("patience", "drop_late", "threshold")
 

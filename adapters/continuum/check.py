@@ -7,15 +7,15 @@ from functools import partial
 from math import isfinite
 from pathlib import Path
 
-from cosim.adapters.continuum import mlsysops
 from cosim.adapters.continuum.config import ContinuumConfig, TraceConfig
+from cosim.contract import plugins
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node, Scene, SlotRange, Stage, Workload
-from cosim.contract.errors import Problem, refusals
+from cosim.contract.errors import Problem, SetupError, refusals
 from cosim.contract.functions import function
 from cosim.contract.hints import did_you_mean
 from cosim.contract.selector import matcher
-from cosim.schedulers import BUILTIN, SchedulerError, scheduler, target_of
+from cosim.schedulers import BUILTIN, SchedulerError, of_files, scheduler, target_of
 
 MOST_LINKS = 4_000_000  # pairs of nodes; each takes 300 B
 RULES = ("violation", "excess", "period")  # of agreements, beside functions
@@ -27,7 +27,7 @@ def problems(config: ContinuumConfig, context: Context) -> list[Problem]:
     return [
         *_scheduler(config, at),
         *_deciding(config, scene, f"{at}.deciding"),
-        *mlsysops.problems(config.mlsysops, of_files(config.scheduler), context),
+        *_agents(config, context, at),
         *_hosts(scene, config.scheduler, at),
         *_equipment(scene),
         *_lengths(scene, context.duration),
@@ -45,12 +45,18 @@ def problems(config: ContinuumConfig, context: Context) -> list[Problem]:
     ]
 
 
-def of_files(name: str) -> bool:
-    """Whether a scheduler is made of policy files; False for one that there is not."""
-    try:
-        return bool(scheduler(name).files)
-    except SchedulerError:
-        return False
+def _agents(config: ContinuumConfig, context: Context, at: str) -> Iterator[Problem]:
+    """What is wrong with the files that the scheduler is made of; files without it have no effect."""
+    for name in plugins.installed("agents"):
+        block = getattr(config, name, None)
+        if name == config.scheduler:
+            try:
+                yield from plugins.load("agents", name).problems(block, context)
+            except SetupError as error:
+                yield Problem(str(error), f"{at}.scheduler")
+        elif block is not None:
+            text, hint = "policy files have no effect: another scheduler is chosen", f"write 'scheduler: {name}'"
+            yield Problem(text, f"{at}.{name}", hint=hint, fatal=False)
 
 
 def _scheduler(config: ContinuumConfig, at: str) -> Iterator[Problem]:

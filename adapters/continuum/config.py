@@ -11,15 +11,16 @@ from cosim.adapters.continuum.network import NetworkConfig
 from cosim.contract.adapter import AdapterConfig
 from cosim.contract.block import OnlyWith
 from cosim.contract.hints import nearest
+from cosim.contract.plugins import installed
 from cosim.contract.signals import NODE_EVENTS, TASK_EVENTS
 from cosim.contract.trust import NoCode, Words
 from cosim.contract.units import Duration, Period
-from cosim.schedulers import OF_FILES, scheduler_names
+from cosim.schedulers import scheduler_names
 
 
 def _known(name: str) -> str:
     """Functions of the user's own are imported when the run starts, not when the scenario is read."""
-    names = (*scheduler_names(), *OF_FILES)
+    names = (*scheduler_names(), *installed("agents"))
     if ":" not in name and name not in names:
         near = nearest(name, names)
         hint = f"; did you mean '{near}'?" if near else ";"

@@ -7,10 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from cosim.adapters.continuum.check import of_files
 from cosim.contract.block import EventKey
 from cosim.contract.trust import Words
-from cosim.schedulers import BUILTIN, SchedulerError, scheduler
+from cosim.schedulers import BUILTIN, SchedulerError, of_files, scheduler
 
 
 class SetScheduler(EventKey):

@@ -1,7 +1,7 @@
 """An alarm that knows the jammers: what a benchmark holds detectors against."""
 
-from cosim.adapters.detector import ALARM
 from cosim.contract.adapter import AdapterKind, Ports, Read
+from cosim.extensions.detection.adapter import ALARM
 
 ADAPTER = AdapterKind(
     name="oracle",

@@ -13,7 +13,7 @@ from cosim.cli.console import count, emit, note
 if TYPE_CHECKING:
     from cosim.sources.importing.imported import Imported
 
-# Each source is a command: those of modules beside this one, and those of extensions.
+# Each source is a command, that of an entry point.
 app = typer.Typer(no_args_is_help=True, help="Make a scenario from another simulator's files or from a trace.")
 
 Out = Annotated[

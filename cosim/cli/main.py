@@ -24,14 +24,13 @@ from cosim.cli.progress import LOADING
 
 # Each command and where it is; those that are groups of commands have a `typer.Typer` there.
 _ELSEWHERE = {
-    "live-key": "attach:live_key", "adapters": "listing:adapters",
-    "schedulers": "listing:schedulers", "scenarios": "listing:scenarios", "import": "importing:app",
-    "export": "exporting:app", "new": "new:app", "detect": "detect:app",
+    "live-key": "attach:live_key", "adapters": "listing:adapters", "schedulers": "listing:schedulers",
+    "scenarios": "listing:scenarios", "import": "importing:app", "export": "exporting:app", "new": "new:app",
 }  # fmt: skip
 _COMMANDS = {name: _ELSEWHERE.get(name, f"{name}:{name}") for name in (
-    "check", "plan", "run", "view", "command", "shell", "render", "report", "compare", "sweep", "size", "dataset",
-    "figure", "calibrate", "predict", "whatif", "attach", "live-key", "nodes", "adapters", "schedulers", "scenarios",
-    "schema", "doctor", "import", "export", "new", "detect",
+    "check", "plan", "run", "view", "command", "shell", "render", "report", "compare", "sweep", "size", "figure",
+    "calibrate", "predict", "whatif", "attach", "live-key", "nodes", "adapters", "schedulers", "scenarios", "schema",
+    "doctor", "import", "export", "new",
 )}  # fmt: skip
 _GROUPS = {"import": "importers", "export": "exporters"}  # commands whose own are entry points
 _PATIENCE = 10.0  # s

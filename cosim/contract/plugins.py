@@ -3,6 +3,7 @@
 Each kind has a group of its own, and the extensions that come with this package use them as others do:
 
     cosim.adapters      what can be named under `adapters`: `module:ADAPTER`, an `AdapterKind`
+    cosim.agents        policies made of files: a module, see `cosim.schedulers.of_files`
     cosim.calibrations  methods of `calibrate.method`: `module:function`, see `cosim.twin.fitting.methods`
     cosim.claims        tables and figures of sources: a package with a `claims.toml`, see the extension `reproduce`
     cosim.commands      verbs of the command line: `module:name` of a function, or of a `typer.Typer`
@@ -12,6 +13,7 @@ Each kind has a group of its own, and the extensions that come with this package
     cosim.jobs          `calibrate.job`: a module with `problems` and `SETTINGS`, see `cosim.twin.jobs`
     cosim.models        models that schedulers decide for: `module:name` of a `cosim.schedulers.ScheduledModel`
     cosim.schedulers    schedulers and policies: `module:name`, see `cosim.schedulers`
+    cosim.vector_environments  many environments `cosim/NAME` at once: `module:Class`, a `gymnasium.vector.VectorEnv`
 """
 
 from __future__ import annotations

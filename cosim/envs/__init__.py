@@ -6,13 +6,14 @@
     env = gymnasium.make("cosim/Continuum-v1", scenario="scenarios/fog-interval")
 
 - `cosim/Continuum-v1`: one decision per interval about all tasks, centrally (adapters `interval`, `continuum`);
-  `gymnasium.make_vec` runs many at once as one compiled batch (adapter `interval`).
+  `gymnasium.make_vec` runs many at once as one compiled batch (adapter `interval`), the `ContinuumVectorEnv` of the
+  extension `cosco`.
 - `cosim/Offload-v1`: one decision per task (adapter `continuum`).
 - `cosim.envs.MultiEdge` (`cosim/MultiEdge-v1`, PettingZoo parallel): one agent per edge host decides about the
   waiting tasks that are nearest to it, per interval.
-- What extensions bring by the entry-point group `cosim.environments`: `cosim/CoRaiS-v1` (no scenario, but an instance
-  of CoRaiS's problem: an edge for each request, in one step) and `cosim/VirtualPlatform-v1` (the platform that
-  MAIL-MMSG learned from a log).
+- What extensions bring by the entry-point groups `cosim.environments` and `cosim.vector_environments`:
+  `cosim/CoRaiS-v1` (no scenario, but an instance of CoRaiS's problem: an edge for each request, in one step) and
+  `cosim/VirtualPlatform-v1` (the platform that MAIL-MMSG learned from a log).
 
 Observations are dicts of padded arrays with masks: what a policy sees, see `cosim.schedulers.state` for
 the columns and `cosim.envs.spaces` for the padding. A policy of `cosim.schedulers` and a trained agent
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from cosim.contract.extras import how_to_install
 from cosim.contract.on_demand import on_demand
-from cosim.contract.plugins import installed
+from cosim.contract.plugins import installed, load
 
 try:
     import gymnasium
@@ -40,27 +41,27 @@ if TYPE_CHECKING:
     from cosim.envs.central import ContinuumEnv, OffloadEnv
     from cosim.envs.multi import MultiEdge
     from cosim.envs.spaces import scaled
-    from cosim.envs.vector import ContinuumVectorEnv
 
-__all__ = [
-    "ContinuumEnv", "ContinuumVectorEnv", "MultiEdge", "OffloadEnv", "scaled",
-]  # fmt: skip
+__all__ = ["ContinuumEnv", "MultiEdge", "OffloadEnv", "scaled"]
 
-gymnasium.register(
-    "cosim/Continuum-v1", entry_point="cosim.envs.central:ContinuumEnv", order_enforce=True,
-    vector_entry_point="cosim.envs.vector:ContinuumVectorEnv",
-)  # fmt: skip
-gymnasium.register("cosim/Offload-v1", entry_point="cosim.envs.central:OffloadEnv", order_enforce=True)
-for _name, _place in installed("environments").items():
-    gymnasium.register(f"cosim/{_name}", entry_point=_place, order_enforce=True)
+_ONE = {
+    "Continuum-v1": "cosim.envs.central:ContinuumEnv",
+    "Offload-v1": "cosim.envs.central:OffloadEnv",
+    **installed("environments"),
+}
+_MANY = {name: place.partition(":")[2] for name, place in installed("vector_environments").items()}
+for _name in {**_ONE, **_MANY}:  # many at once: by `__getattr__`, which names an extension that is not there
+    _class = f"cosim.envs:{_MANY[_name]}" if _name in _MANY else None
+    gymnasium.register(f"cosim/{_name}", _ONE.get(_name), vector_entry_point=_class, order_enforce=True)
 
 
-_found = on_demand(
-    __name__, central="ContinuumEnv OffloadEnv", vector="ContinuumVectorEnv", multi="MultiEdge", spaces="scaled"
-)
+_found = on_demand(__name__, central="ContinuumEnv OffloadEnv", multi="MultiEdge", spaces="scaled")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    for environment, many in _MANY.items():
+        if name == many:
+            return load("vector_environments", environment)
     try:
         return _found(name)
     except ModuleNotFoundError as error:

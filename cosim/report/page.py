@@ -25,9 +25,9 @@ def embed(data: object) -> Markup:
 
 
 @cache
-def _environment() -> Environment:
+def _environment(folder: Path) -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+        loader=FileSystemLoader([folder, _TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -42,15 +42,16 @@ def _asset(name: str) -> str:
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
-def render(template: str, **context: object) -> str:
-    """The whole page as text. Its security policy admits its own script and no network at all."""
+def render(template: str | Path, **context: object) -> str:
+    """The whole page as text, by a template's name or path. Its policy admits its own script and no network at all."""
     script = _asset("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    page = _environment().get_template(template)
+    path = _TEMPLATES / template
+    page = _environment(path.parent).get_template(path.name)
     return page.render(style=Markup(_asset("report.css")), script=Markup(script), policy=policy, **context)
 
 

@@ -62,7 +62,7 @@ class Example:
         for name, block in blocks.items():
             own = block or {}
             named += [("adapters", own.get("use", name))]
-            named += [("schedulers", own.get(key)) for key in ("scheduler", "policy")]
+            named += [(kind, own.get(key)) for kind in ("agents", "schedulers") for key in ("scheduler", "policy")]
         places = (installed(kind).get(name, "") for kind, name in named if isinstance(name, str))
         return next(filter(None, map(missing_extension, places)), "")
 

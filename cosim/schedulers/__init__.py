@@ -109,14 +109,6 @@ class ScheduledModel:
 
 _MODELS: dict[str, ScheduledModel] = {
     "continuum": ScheduledModel(frozenset(("task", "interval")), BUILTIN, branches=True),
-    "interval": ScheduledModel(frozenset(("interval",)), {
-        "shuffle": "new containers anywhere, others move anywhere with chance 1/2",
-        "first-fit": "the first host with room",
-        "best-fit": "the fullest host with room",
-        "least-loaded": "the host with the smallest share of its cores asked for",
-        "random": "any host with room, all equally likely",
-        "round-robin": "the hosts one after another",
-    }, branches=True),
     "radio": ScheduledModel(frozenset(("response",)), {  # to the alarms of a detector
         "other-cell": "a device with an alarm leaves for another cell",
         "other-carrier": "a device with an alarm leaves for a cell on another carrier",
@@ -124,16 +116,6 @@ _MODELS: dict[str, ScheduledModel] = {
         "relay-drone": "an alarm wakes cells on drones, which take off",
         "disconnect": "a device with an alarm leaves the air",
     }),
-}  # fmt: skip
-
-# Policies that are made of files: name -> (where, decisions, key of the files, models that read them, one line).
-# The model's configuration has the files under the key, and the model reports measurements to the policy by
-# `observe`.
-OF_FILES: dict[str, tuple[str, frozenset[str], str, tuple[str, ...], str]] = {
-    "mlsysops": (
-        "cosim.schedulers.mlsysops:ClusterAgent", frozenset(("task",)), "mlsysops", ("continuum",),
-        "policy files of the MLSysOps framework, named in `mlsysops.policies`",
-    ),
 }  # fmt: skip
 
 
@@ -149,6 +131,15 @@ def known_models() -> Mapping[str, ScheduledModel]:
     return found
 
 
+def of_files(name: str) -> bool:
+    """Whether a policy for the continuum, per task, is made of files: an entry point of the group `cosim.agents`.
+
+    That is a module with `problems(block, context)` and `make(block, context)` of what the adapter has under its name,
+    and a `PolicyMonitor(scene)` of what it reports to the policy by `observe`.
+    """
+    return name in installed("agents")
+
+
 class SchedulerError(Exception):
     """There is no such scheduler, or it cannot be imported, made or compared; the message states what there is."""
 
@@ -162,7 +153,7 @@ class Scheduler:
     function: Choose | None  # for the continuum alone, None: a compiled one or a policy
     make: Callable[[], Policy] | None = None  # a policy, made anew for each run
     decisions: frozenset[str] = frozenset(("task",))
-    files: str = ""  # key of the configuration that names the files it is made of, "" for none
+    files: bool = False  # it is made of files, see `of_files`
 
     def policy(self, model: str) -> Policy:
         """A policy for a run of `model`.
@@ -208,7 +199,7 @@ class Scheduler:
 
     def _of_no_files(self) -> None:
         if self.files:
-            raise SchedulerError(f"scheduler '{self.name}' is made of the files under '{self.files}' of a scenario")
+            raise SchedulerError(f"scheduler '{self.name}' is made of the files under '{self.name}' of a scenario")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +219,7 @@ class Listing:
 
 def installed_names() -> tuple[str, ...]:
     """Schedulers that extensions and installed packages name by the entry-point group."""
-    return tuple(name for name in installed("schedulers") if name not in {*BUILTIN, *POLICIES, *OF_FILES})
+    return tuple(name for name in installed("schedulers") if name not in {*BUILTIN, *POLICIES, *installed("agents")})
 
 
 def target_of(name: str) -> str:
@@ -268,14 +259,17 @@ def list_schedulers() -> list[Listing]:
     """Every scheduler with the decisions that it takes and what each model answers to its name."""
     models = known_models()
     own = {name: text for one in reversed(list(models.values())) for name, text in one.compiled.items()}
-    names = (*BUILTIN, *POLICIES, *OF_FILES, *(name for one in models.values() for name in one.compiled))
+    names = (*BUILTIN, *POLICIES, *installed("agents"), *(name for one in models.values() for name in one.compiled))
     listed = []
     for name in dict.fromkeys((*names, *installed_names())):
         decisions, text = frozenset[str](), POLICIES[name][2] if name in POLICIES else own.get(name, "")
         takers, refusal, branches = tuple(models), "", False  # models that can take it, and why others cannot
-        if name in OF_FILES:
-            _, decisions, _, takers, text = OF_FILES[name]
-            refusal = f"only {', '.join(takers)} reads its files"
+        if of_files(name):
+            decisions, takers, refusal = frozenset(("task",)), ("continuum",), "only continuum reads its files"
+            try:
+                text = (load("agents", name).__doc__ or "").partition("\n")[0]
+            except SetupError as error:
+                takers, text, refusal = (), str(error), str(error)
         elif name in BUILTIN or (name in own and name not in POLICIES):
             takers = into = tuple(model for model, one in models.items() if name in one.compiled)
             refusal = "it is a part of another model"
@@ -317,7 +311,7 @@ def _answer(
     limits = [model.limit] if model.limit else []
     if called == "continuum" and "task" not in decisions:
         limits.append("not with real tasks, whose moves and powers are not measured")
-    if name in OF_FILES:
+    if of_files(name):
         limits.append("with policy files")
     return f"yes: {'; '.join(limits)}" if limits else "yes"
 
@@ -329,9 +323,8 @@ def scheduler(name: str) -> Scheduler:
     """
     if name in BUILTIN:
         return Scheduler(name, list(BUILTIN).index(name), None)
-    if name in OF_FILES:
-        _, taken, files, _, _ = OF_FILES[name]
-        return Scheduler(name, -1, None, None, taken, files)
+    if of_files(name):
+        return Scheduler(name, -1, None, files=True)
     target = target_of(name)
     if ":" not in target:
         raise SchedulerError(

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from cosim.contract.records import Records
 from cosim.engine.continuum.stepping import Decisions, Readings, look, read
 from cosim.engine.continuum.stepping import View as StepView
-from cosim.engine.interval.simulator import Interval, IntervalView
 from cosim.schedulers.state import (
     BRANCHED,
     CLOUD,
@@ -19,7 +18,6 @@ from cosim.schedulers.state import (
     GRAPH,
     HOST,
     KEEP,
-    LOCAL,
     STAGE,
     TASK,
     WHOLE,
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from cosim.engine.continuum.engine import Engine
 
 _MEGA = 1e6
-_HUNDRED_KB = 0.1  # MB
 
 
 class _Learning:
@@ -217,7 +214,7 @@ def step_state(view: StepView, interval: float, known: Records | None = None) ->
         rows["task"], rows["device"], rows["workload"] = columns["serial"], columns["device"], columns["workload"]
         rows["input"], rows["age"] = columns["input"], view.time - columns["created"]
         rows["deadline"] = columns["created"] + columns["deadline"] - view.time
-        rows["chance"] = _chances(columns["serial"], view.time)
+        rows["chance"] = chances(columns["serial"], view.time)
     for name in ("output", "work", "memory", "own_speed", "own_tasks"):
         first[name] = pending[name]
     first["host"] = KEEP
@@ -260,51 +257,7 @@ def per_machine(policy: Policy) -> Callable[..., int]:
     return choose
 
 
-def interval_state(model: Interval, view: IntervalView) -> State:
-    """What a policy of the interval model sees; containers with a host can all be moved."""
-    hosts: Records = np.zeros(len(view.mips), HOST)
-    placed = view.host[view.host >= 0]
-    middle = 0.5 * (view.latency.min() + view.latency.max())  # the model knows clouds by their latency alone
-    hosts["tier"] = np.where(view.latency > middle, CLOUD, EDGE)
-    hosts["cores"], hosts["speed"] = 1.0, view.mips * _MEGA
-    hosts["tasks"] = np.bincount(placed, minlength=len(hosts))
-    hosts["demand"], hosts["utilisation"] = view.demanded * _MEGA, view.utilisation
-    hosts["memory"], hosts["power"] = (view.ram - view.ram_used) * _MEGA, view.power
-    hosts["idle_power"], hosts["full_power"] = model.world.power[:, 0], model.world.power[:, -1]
-    hosts["price"], hosts["up"] = model.world.hosts["price"], view.up
-    tasks: Records = np.zeros(len(view.slot), TASK)
-    tasks["task"], tasks["device"], tasks["workload"] = view.container, -1.0, view.profile
-    tasks["host"], tasks["movable"] = view.host, view.host >= 0
-    tasks["input"] = tasks["memory"] = view.size * _MEGA
-    tasks["work"], tasks["demand"] = view.remaining * _MEGA, view.demand * _MEGA
-    tasks["deadline"], tasks["age"] = view.deadline * model.length, view.age * model.length
-    tasks["chance"] = _chances(view.container, view.interval)
-    reach = np.tile(interval_reach(model), (len(tasks), 1))
-    time = (view.interval - 1) * model.length
-    return State(time, model.length, hosts, tasks, reach, model.branch)
-
-
-def interval_reach(model: Interval) -> Floats:
-    """(H,) s that a reference transfer takes to each host, from wherever."""
-    hosts = model.world.hosts
-    found: Floats = _HUNDRED_KB / hosts["down_link"] + hosts["latency"]
-    return found
-
-
-def per_interval(policy: Policy, model: Interval) -> Callable[[IntervalView], ArrayLike]:
-    """A policy as the interval model asks for it: decisions (k, 2) of slot and host."""
-
-    def decide(view: IntervalView) -> ArrayLike:
-        found = answers(policy, interval_state(model, view))
-        if (found == LOCAL).any():
-            raise ValueError("the interval model has no devices; a policy answered -2")
-        chosen = (found != KEEP) & (found != view.host)
-        return np.stack([view.slot[chosen], found[chosen]], axis=1)
-
-    return decide
-
-
-def _chances(numbers: NDArray[Any], moment: float) -> Floats:
+def chances(numbers: NDArray[Any], moment: float) -> Floats:
     """A uniform draw in [0, 1) of each task's own, for this moment: a hash by the finaliser of SplitMix64."""
     step, low = 0x9E3779B97F4A7C15, 2**64 - 1
     found = []

@@ -37,7 +37,7 @@ class Search:
         self.budget, self.horizon, self.weight, self.then, self.futures = budget, horizon, weight, then, futures
         self.warm = None
         if warm is not None and not missing_extension(target_of(warm)):
-            self.warm = scheduler(warm).policy("interval")
+            self.warm = scheduler(warm).policy("continuum")
         self._scale = Scale()
 
     def __call__(self, state: State) -> Ints:

@@ -89,8 +89,8 @@ class Branching(Protocol):
     at the present, which does not change, and run `horizon` intervals further. The figures are records (K,) with at
     least the columns of `BRANCHED`. What is to come is not known to them. `interval`: containers come between two
     intervals only; after the first one the built-in policy `then` decides, about containers that are drawn by `seed`,
-    and `each` keeps the intervals apart (K, horizon), see `cosim.engine.interval.Interval.branch`. `continuum`: nothing
-    comes, links and radio stay as they are, and the horizon is longer where tasks are, see `cosim.schedulers.models`.
+    and `each` keeps the intervals apart (K, horizon), see its `Interval.branch`. `continuum`: nothing comes, links and
+    radio stay as they are, and the horizon is longer where tasks are, see `cosim.schedulers.models`.
     """
 
     def __call__(

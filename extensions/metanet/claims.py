@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.engine.interval import ContainerArrivals
+from cosim.extensions.cosco.interval import ContainerArrivals
+from cosim.extensions.cosco.state import per_interval
 from cosim.extensions.metanet.bench import suite
 from cosim.extensions.metanet.catalogue.dqn_selector import train as selector
 from cosim.extensions.metanet.catalogue.dqn_selector.decide import DqnSelector
@@ -19,7 +20,6 @@ from cosim.extensions.metanet.catalogue.metanet.model import costs
 from cosim.extensions.metanet.catalogue.pool import CALL, MILLISECONDS, POOL, TARIFF, Chooser, dollars
 from cosim.extensions.metanet.catalogue.ucb.decide import Ucb
 from cosim.schedulers import scheduler
-from cosim.schedulers.models import per_interval
 from cosim.schedulers.state import Floats, State, decides
 
 SEED = 900  # of what is learned from

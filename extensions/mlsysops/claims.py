@@ -11,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cosim.contract.errors import RunError
-from cosim.learn.dataset import Recipe, build
-from cosim.learn.detect import Detector, judge, train
+from cosim.extensions.detection.dataset import Recipe, build
+from cosim.extensions.detection.detect import Detector, judge, train
 from cosim.results.load import load
 from cosim.results.session import run
 from cosim.scenario.gallery import example

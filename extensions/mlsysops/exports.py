@@ -24,8 +24,8 @@ def mlsysops(
     with errors(as_json):
         from ruamel.yaml import YAML
 
+        from cosim.extensions.mlsysops.policies.descriptors import descriptors
         from cosim.scenario.plan.compile import plan_of
-        from cosim.schedulers.mlsysops.descriptors import descriptors
 
         plan = plan_of(scenario, overrides or (), force=True)
         found = {out / name: document for name, document in descriptors(plan.scene, plan.name).items()}

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from cosim.engine.interval import ContainerArrivals, HostFleet, aiotbench, simtune_testbed
+from cosim.extensions.cosco.interval import ContainerArrivals, HostFleet, aiotbench, simtune_testbed
 from cosim.extensions.metanet.catalogue.tuning import tuning
 from cosim.extensions.simtune.surrogate import methods
 from cosim.extensions.simtune.surrogate.layers import torch_module

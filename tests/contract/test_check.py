@@ -17,7 +17,7 @@ from cosim.results.session import run_plan
 from cosim.scenario.gallery import examples
 from cosim.scenario.plan.compile import plan_of
 from tests.contract.mutated import ROOT, SCENARIOS, mutant
-from tests.extensions import scenarios
+from tests.extensions import needs, scenarios
 
 pytestmark = pytest.mark.xdist_group("kernels")  # after an edit these compile for a minute: one worker does it
 
@@ -74,7 +74,11 @@ ADAPTERS = sorted(path for path in (ROOT / "adapters").rglob("*.py") if "tests" 
 
 
 @pytest.mark.parametrize(
-    ("scenario", "wrong"), [("jammed-farm", "adapters.wifi.fading=hello"), ("jammed-city", "adapters.radio.model=foo")]
+    ("scenario", "wrong"),
+    [
+        ("jammed-farm", "adapters.wifi.fading=hello"),
+        pytest.param("jammed-city", "adapters.radio.model=foo", marks=needs("detection")),
+    ],
 )
 def test_what_an_adapter_brings_is_known_though_its_block_is_wrong(scenario, wrong):
     """Keys of nodes, events and keys of events."""

@@ -10,13 +10,10 @@ from tests.contract.mutated import ROOT, check_refused, check_silent, check_warn
 VEHICLE = "adapters.vehicle"
 
 REFUSED = [
-    ("fog-interval", "adapters.interval.demand=99 GHz", "the largest host has 16.1112 GHz"),
     ("hello", "adapters.radio.background=100 %", "must be less than 1.0"),
     ("hello", "adapters.radio.downlink_share=0 %", "must be more than 0.0"),
     ("hello", "adapters.live.model=foo", "there is no adapter 'foo' whose tasks these could be"),
     ("hello", "adapters.network.radio={foo: 1}", "backend linkd has no radio of its own"),
-    ("hello", f"{VEHICLE}.missions.uav-3.alarm=true", "it comes with the adapter 'detector'"),
-    ("fog-interval", "workloads.counting.input=300 GB", "the largest host has 3.436e+10 B"),
     ("hello", "adapters.continuum.scheduler=os:getpid", "'os:getpid' is called with 3 arguments, and takes ()"),
     ("hello", "adapters.continuum.scheduler=mine/policy.py:choose", "write 'mine.policy:choose', not a path"),
     ("hello", "nodes.cloud.cpu=16 \u00d7 3 GHz", "write whole cores x clock"),
@@ -30,9 +27,6 @@ REFUSED = [
 ]
 
 WARNED = [
-    ("fog-interval", "adapters.interval.demand=5 GHz", "are given 5 GHz at least and can use 4 GHz"),
-    ("fog-interval", "links=[{between: [camera-1, gateway-1]}]", "acts upon 'links'"),
-    ("fog-interval", "events=[{at: 1 h, do: degrade, link: camera-1/camera-2, delay: 1 s}]", "acts upon 'do: degrade'"),
     ("hello", f"{VEHICLE}.missions.uav-3.points=[[280 m, -120 m, -30 m]]", "30 m below the ground"),
     ("hello", f"{VEHICLE}.missions.uav-3.points=[[280 km, -120 m, 30 m]]", "is 279,850 m away"),
     ("hello", f"{VEHICLE}.missions.uav-3.speed=60 m/s", "is made for 12 m/s at most"),
@@ -48,7 +42,6 @@ WARNED = [
     ("hello", "adapters.continuum.priorities={position-report: 2}", "'priorities' has no effect"),
     ("hello", "adapters.continuum.network={model: cellular, rate: 1 Mbit/s}", "another adapter writes the links"),
     ("hello", "adapters.telemetry.nodes=['foo-*']", "'foo-*' names no node"),
-    ("fog-interval", "adapters.interval.boot=1 min", "'boot' has no effect without 'switch_off'"),
     ("hello", f"{VEHICLE}.missions.uav-3.start=1 h", "missions.uav-3.start: begins at 3600 s"),
     ("smart-farm", f"{VEHICLE}.missions.tractor.pauses=[{{at: 2 h, for: 90 s}}]", "pauses.0.at: begins at 7200 s"),
     ("hello", "kinds.drone.vehicle.wheelbase=1 m", "kinds.drone.vehicle.wheelbase: 'wheelbase' has no effect"),

@@ -42,13 +42,17 @@ NEEDS = {
     "mail-mmsg.md": ["gymnasium"], "policies.md": ["pandas"], "results.md": ["pandas"],
 }  # fmt: skip
 EXTENSIONS = {
-    "cluster.md": ["gpu_cluster"], "coming-from.md": ["edgecloudsim", "importers"], "corais.md": ["corais"],
-    "datacentre.md": ["extcloudsim"], "environments.md": ["corais", "mail_mmsg"],
+    "cluster.md": ["gpu_cluster"], "coming-from.md": ["cosco", "edgecloudsim", "importers"], "corais.md": ["corais"],
+    "dataset.md": ["detection"], "datacentre.md": ["extcloudsim"],
+    "environments.md": ["corais", "cosco", "mail_mmsg"],
     "export.md": ["fmu", "mcap", "mlsysops", "radio_logs"],
-    "import.md": ["edgecloudsim", "gpu_cluster", "importers", "mlsysops", "traces"], "mail-mmsg.md": ["mail_mmsg"],
+    "import.md": ["edgecloudsim", "gpu_cluster", "importers", "maps", "mlsysops", "traces"],
+    "interval.md": ["cosco"],
+    "jamming.md": ["detection"],     "mail-mmsg.md": ["mail_mmsg"],
     "offloading.md": ["edgecloudsim"], "offloading-vehicular.md": ["edgecloudsim"],
+    "policies.md": ["cosco", "mlsysops"],
     "predictor.md": ["extcloudsim"], "publish.md": ["research_object"],
-    "reproduce.md": ["reproduce"], "schedulers.md": ["metanet"],
+    "reproduce.md": ["reproduce"], "schedulers.md": ["cosco", "metanet"],
     "traces.md": ["traces"], "twin-edge.md": ["published_data"], "twin-simtune.md": ["simtune"],
 }  # fmt: skip
 

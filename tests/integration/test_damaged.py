@@ -35,7 +35,7 @@ from cosim.twin.scenario.overlay import write
 from tests.cli.test_calibrate import BLOCK, LINE
 from tests.extensions import needs
 
-pytestmark = needs("research_object")
+pytestmark = needs("detection", "research_object")
 SCENARIO = """\
 apiVersion: cosim/v1
 kind: Scenario

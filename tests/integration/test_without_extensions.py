@@ -21,6 +21,8 @@ NEED = {
     "export fmu scenarios/hello": "fmu",
     "publish run": "research_object",
     "import mlsysops node.yaml --out x": "mlsysops",
+    "import osm town.osm --out x": "maps",
+    "import stations sites.csv --out x": "maps",
     "import planetlab day.csv --out x": "traces",
     "check scenarios/offloading": "edgecloudsim",
     "check scenarios/gpu-philly": "gpu_cluster",
@@ -28,6 +30,11 @@ NEED = {
     "check scenarios/calibrate-power": "published_data",
     "new --from offloading --in mine": "edgecloudsim",
     "check scenarios/hello --set adapters.continuum.scheduler=mail-mmsg": "mail_mmsg",
+    "check scenarios/fog-interval": "cosco",
+    "check scenarios/smart-farm-mlsysops": "mlsysops",
+    "check scenarios/jammed-city": "detection",
+    "dataset run --out x": "detection",
+    "detect train data": "detection",
 }
 # An editable installation would find the missing folder in its own checkout.
 SITE = """
@@ -71,11 +78,17 @@ def test_the_core_runs_and_lists_its_scenarios(core):
     assert cosim(core, "check scenarios/hello").returncode == 0
     assert "bench" in cosim(core, "--help").stdout
     names = {one["name"] for one in json.loads(cosim(core, "scenarios --json").stdout)["scenarios"]}
-    assert {"hello", "city-edge", "fog-interval", "smart-farm"} <= names
-    assert names.isdisjoint({"offloading", "gpu-philly", "sla-aware", "calibrate-power"})
+    assert {"hello", "city-edge", "convoy", "smart-farm"} <= names
+    assert names.isdisjoint({"fog-interval", "offloading", "gpu-philly", "sla-aware", "calibrate-power"})
     listed = {one["name"]: one for one in json.loads(cosim(core, "schedulers --json").stdout)["schedulers"]}
     assert listed["ga"]["models"] == []
     assert listed["edf"]["models"]
+
+
+def test_many_environments_at_once_name_the_extension(core):
+    pytest.importorskip("gymnasium")
+    done = python(core, "-c", "import gymnasium, cosim.envs; gymnasium.make_vec('cosim/Continuum-v1', scenario='x')")
+    assert "extension 'cosco', which is not there" in done.stderr
 
 
 def test_search_does_without_the_policy_of_an_extension(core):

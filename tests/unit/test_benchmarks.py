@@ -81,10 +81,11 @@ def benchmark(name: str, *arguments: str) -> str:
 
 
 EXTENSIONS = {
-    "air": "published_data", "cluster": "gpu_cluster", "continuum": "edgecloudsim",
-    "crates": "research_object", "edgecloudsim": "edgecloudsim",
-    "extcloudsim": "extcloudsim", "offloading": "edgecloudsim", "predictor": "extcloudsim", "schedulers": "corais",
-    "twin": "published_data",
+    "air": "published_data", "cluster": "gpu_cluster", "continuum": "edgecloudsim", "cosco": "cosco",
+    "crates": "research_object", "dataset": "detection", "edgecloudsim": "edgecloudsim",
+    "extcloudsim": "extcloudsim", "jamming": "detection", "offloading": "edgecloudsim",
+    "predictor": "extcloudsim", "schedulers": "corais",
+    "twin": "published_data", "vector": "cosco",
 }  # fmt: skip
 
 

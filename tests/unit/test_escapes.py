@@ -69,7 +69,6 @@ REFUSED: list[tuple[dict[str, object], str] | tuple[dict[str, object], str, dict
     *(({"adapters/continuum/scheduler": name}, "which is code") for name in _NAMES),
     *(({"adapters/x": {"use": name}}, IS_CODE) for name in ("evil:ADAPTER", "evil:é", "évil:f", "package:f", "evil")),
     *(({"workloads/w/sla": {"response": "1 s", "per": name}}, "which is code") for name in ("evil:f", "kind:f")),
-    *(({"adapters/interval": {"policy": name}}, "which is code") for name in ("evil:f", "tier:f")),
     *(({"adapters/radio": {"response": {"do": name}}}, "which is code") for name in ("evil:f", "kind:f")),
     ({**VEHICLE, "adapters/vehicle/engage": [ENGAGE]}, "which is code"),
     ({"adapters/continuum/mlsysops": {"policies": ["evil.py"]}}, "runs code"),
@@ -144,7 +143,6 @@ REFUSED: list[tuple[dict[str, object], str] | tuple[dict[str, object], str, dict
     ({**VEHICLE, "adapters/vehicle/missions": {"d": "../away/secret.csv"}}, OUTSIDE),
     ({**VEHICLE, "adapters/vehicle/terrain": "link.csv"}, OUTSIDE),
     ({**VEHICLE, "adapters/vehicle/obstacles": "link.csv"}, OUTSIDE),
-    ({"adapters/detector": {"model": "link.csv"}}, OUTSIDE),
     ({"calibrate": {"observed": {"o": {"file": "/etc/hostname", "signal": "host.power"}}}}, OUTSIDE),
     ({"calibrate": {"observed": {"o": {"run": "way", "signal": "host.power"}}}}, OUTSIDE),
     ({"calibrate": {"recordings": {"r": {"run": "holds"}}}}, "leads out"),
@@ -164,6 +162,8 @@ REFUSED: list[tuple[dict[str, object], str] | tuple[dict[str, object], str, dict
     ({"adapters/guest": {}}, "not installed"),
 ]  # fmt: skip
 OF_EXTENSIONS = [
+    ("detection", {"adapters/detector": {"model": "link.csv"}}, OUTSIDE),
+    *(("cosco", {"adapters/interval": {"policy": name}}, "which is code") for name in ("evil:f", "tier:f")),
     *(
         ("gpu_cluster", {"adapters/cluster": {**JOBS, key: "evil:f"}}, "code")
         for key in ("placement", "order", "wiring")
@@ -231,7 +231,17 @@ class Cage:
         info = self.folder / "guest-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: guest\nVersion: 1.0\n")
-        kinds = ("adapters", "schedulers", "calibrations", "jobs", "commands", "exporters", "importers", "models")
+        kinds = [
+            "adapters",
+            "agents",
+            "calibrations",
+            "commands",
+            "exporters",
+            "importers",
+            "jobs",
+            "models",
+            "schedulers",
+        ]
         (info / "entry_points.txt").write_text("".join(f"[cosim.{kind}]\nguest = guest:f\n" for kind in kinds))
         self.ear = socket.create_server(("127.0.0.1", 0))
         self.ear.setblocking(False)

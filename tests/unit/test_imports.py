@@ -17,8 +17,7 @@ MAY_IMPORT = {
     # What radio cells share is the same law in both.
     "engine": {"compiled", "contract", "physics"},
     "schedulers": {"contract", "engine"},
-    # Many environments at once are many worlds of the interval model, in one compiled call.
-    "envs": {"bus", "contract", "engine", "results", "scenario", "schedulers"},
+    "envs": {"bus", "contract", "results", "scenario", "schedulers"},
     "scenario": {"contract"},
     "bus": {"compiled", "contract", "scenario", "talk"},
     # An autopilot flies a fleet; it talks MAVLink, has a key, and knows neither scenarios nor the bus.
@@ -31,18 +30,17 @@ MAY_IMPORT = {
     "sources": {"contract", "scenario"},
     # A twin simulates with the pure models, or runs scenarios whole; it reads what runs recorded.
     "twin": {"compiled", "contract", "engine", "results", "scenario", "sources"},
-    "learn": {"compiled", "contract", "results", "sources"},
     # Pictures of drones are rendered anew when somebody looks at them.
-    "report": {"bus", "contract", "learn", "physics", "results", "scenario", "talk", "twin"},
+    "report": {"bus", "contract", "physics", "results", "scenario", "talk", "twin"},
     # What people import in Python: the verbs of the command line as functions.
     "api": {"bus", "contract", "report", "results", "scenario", "twin"},
     "cli": {
-        "api", "compiled", "contract", "learn", "report", "results", "scenario", "schedulers", "sources",
+        "api", "compiled", "contract", "report", "results", "scenario", "schedulers", "sources",
         "talk", "testbed", "twin",
     },
 }  # fmt: skip
 ADAPTERS_MAY_IMPORT = {
-    "autopilot", "contract", "engine", "learn", "physics", "schedulers", "talk", "testbed",
+    "autopilot", "contract", "engine", "physics", "schedulers", "talk", "testbed",
 }  # fmt: skip
 # What nodes and machines run is light: it does without what the rest of its room needs.
 LIGHT = {
@@ -56,7 +54,9 @@ EXTENSIONS = {
     "extcloudsim": {"traces"},
     "gpu_cluster": {"traces"},
     "mail_mmsg": {"metanet"},
-    "simtune": {"metanet"},
+    "metanet": {"cosco"},
+    "mlsysops": {"detection"},
+    "simtune": {"cosco", "metanet"},
 }
 MOSAIK = ("cosim/bus/mosaik_driver.py", "adapters/mosaik")
 

@@ -1,6 +1,6 @@
-"""Scenarios from other simulators' input files and from traces, one module per source.
+"""What all sources of `cosim import` share.
 
-Every source has a function `read(...)` that returns an `Imported`: the text of a scenario, and a
+Each has a function `read(...)` that returns an `Imported`: the text of a scenario, and a
 notice for every key that does not do what its author may have thought. It writes nothing;
 `cosim.sources.importing.write.write_scenario` does, all or nothing.
 """

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cosim.engine.interval import (
+from cosim.extensions.cosco.interval import (
     ContainerArrivals,
     ContainerWorkload,
     HostFleet,
@@ -34,10 +34,10 @@ from cosim.engine.interval import (
     static,
     traces,
 )
-from cosim.engine.interval.fleet import POWER
-from cosim.engine.interval.layout import D_MIPS, D_RAM, POLICIES
+from cosim.extensions.cosco.interval.fleet import POWER
+from cosim.extensions.cosco.interval.layout import D_MIPS, D_RAM, POLICIES
+from cosim.extensions.cosco.state import per_interval
 from cosim.schedulers import scheduler
-from cosim.schedulers.models import per_interval
 from cosim.schedulers.state import Policy
 
 ARRIVING, ENDING = 60, 20  # intervals

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import cosim.engine
-import cosim.engine.interval
 import cosim.schedulers
 from cosim.contract import errors
 from cosim.contract.children import as_they_come
 from cosim.contract.seals import SealedLines
-from cosim.engine.interval.layout import POLICIES as COMPILED
+from cosim.extensions.cosco import interval as compiled_model
+from cosim.extensions.cosco.interval.layout import POLICIES as COMPILED
 from cosim.extensions.metanet import catalogue
 from cosim.extensions.metanet.bench import scenarios, suite
 from cosim.extensions.metanet.catalogue import CATALOGUE
@@ -104,7 +104,7 @@ def entry(name: str, limits: EntryLimits | None = None, model: str = "interval")
         own = Path(cosim.engine.__file__).parent / "continuum" / "schedulers.py"
         return TableEntry(name, "Apache-2.0", 0, digest([own]))
     if name in COMPILED and model == "interval":
-        return TableEntry(name, "Apache-2.0", 0, digest([*Path(cosim.engine.interval.__file__).parent.glob("*.py")]))
+        return TableEntry(name, "Apache-2.0", 0, digest([*Path(compiled_model.__file__).parent.glob("*.py")]))
     with _within(limits.decision if limits else None):
         found = scheduler(name)
         if found.make is not None or model == "interval":

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.extensions.cosco.state import per_interval
 from cosim.extensions.metanet.catalogue.experience import world
 from cosim.extensions.metanet.catalogue.features import features
 from cosim.extensions.metanet.catalogue.sequential import Choose, one_by_one
-from cosim.schedulers.models import per_interval
 from cosim.schedulers.objective import Scale, costs
 from cosim.schedulers.state import KEEP, Floats, State, decides
 

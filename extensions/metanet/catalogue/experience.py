@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.records import Records
-from cosim.engine.interval import (
+from cosim.extensions.cosco.interval import (
     ContainerArrivals,
     ContainerWorkload,
     HostFleet,
@@ -22,9 +22,9 @@ from cosim.engine.interval import (
     azure_fog,
     static,
 )
-from cosim.engine.interval.fleet import POWER
+from cosim.extensions.cosco.interval.fleet import POWER
+from cosim.extensions.cosco.state import per_interval
 from cosim.extensions.metanet.catalogue.features import Features, features
-from cosim.schedulers.models import per_interval
 from cosim.schedulers.objective import Scale, costs
 from cosim.schedulers.placing import full, packed, settle, spread, there
 from cosim.schedulers.state import Floats, State, decides

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.records import Records
-from cosim.engine.interval import Interval
+from cosim.extensions.cosco.interval import Interval
+from cosim.extensions.cosco.state import interval_state, per_interval
 from cosim.extensions.metanet.catalogue.a3c import train as a3c
 from cosim.extensions.metanet.catalogue.dqn import train as dqn
 from cosim.extensions.metanet.catalogue.episodes import Step, one_interval
@@ -25,7 +26,6 @@ from cosim.extensions.metanet.catalogue.sequential import PAIR_INPUT, scores
 from cosim.extensions.metanet.catalogue.training import library, prepared, surrogate_loss, trainable
 from cosim.extensions.metanet.layers import made, softmax
 from cosim.schedulers import scheduler
-from cosim.schedulers.models import interval_state, per_interval
 from cosim.schedulers.objective import Scale
 from cosim.schedulers.state import Branching, Floats, State
 

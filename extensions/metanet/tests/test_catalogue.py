@@ -11,7 +11,8 @@ import pytest
 
 import cosim.extensions.metanet.catalogue as catalogue
 from cosim.adapters.continuum import ADAPTER as CONTINUUM
-from cosim.engine.interval import ContainerArrivals, Interval, aiotbench, azure_fog, static
+from cosim.extensions.cosco.interval import ContainerArrivals, Interval, aiotbench, azure_fog, static
+from cosim.extensions.cosco.state import interval_state, per_interval
 from cosim.extensions.metanet.catalogue import CATALOGUE
 from cosim.extensions.metanet.catalogue.estimate import PlacementEstimate
 from cosim.extensions.metanet.catalogue.experience import collect, world
@@ -20,7 +21,6 @@ from cosim.extensions.metanet.catalogue.forecast import Demands, arima
 from cosim.extensions.metanet.catalogue.networks import DecisionSurrogate, stored, surrogate_weights
 from cosim.extensions.metanet.catalogue.training import judged, ranks
 from cosim.schedulers import scheduler
-from cosim.schedulers.models import interval_state, per_interval
 from cosim.schedulers.objective import Scale, costs
 from cosim.schedulers.placing import full, settle, spread
 from cosim.schedulers.state import KEEP

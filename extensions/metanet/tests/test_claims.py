@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cosim.engine.interval import ContainerArrivals
+from cosim.extensions.cosco.interval import ContainerArrivals
 from cosim.extensions.metanet import claims
 from cosim.extensions.metanet.bench import suite
 from cosim.extensions.metanet.catalogue.pool import CALL, MILLISECONDS, TARIFF

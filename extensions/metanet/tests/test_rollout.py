@@ -43,7 +43,7 @@ def test_it_needs_a_model_that_branches():
 def test_dollars_are_the_price_of_busy_hosts_and_of_the_call_per_task_ended():
     one, before = seen(4, 2.0)
     one.step()
-    from cosim.schedulers.models import interval_state
+    from cosim.extensions.cosco.state import interval_state
 
     after = interval_state(one, one.state())
     ended = set(before.tasks["task"]) - set(after.tasks["task"])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cosim.engine.interval import ContainerArrivals, Interval, azure_fog, static
+from cosim.extensions.cosco.interval import ContainerArrivals, Interval, azure_fog, static
+from cosim.extensions.cosco.state import interval_state
 from cosim.extensions.metanet.catalogue.experience import candidates, tried
 from cosim.extensions.metanet.catalogue.networks import stored
 from cosim.extensions.metanet.catalogue.training import prepared, surrogate_loss
 from cosim.extensions.metanet.catalogue.tuning import TUNABLE, tuning
-from cosim.schedulers.models import interval_state
 from cosim.schedulers.objective import Scale
 
 

@@ -1,6 +1,6 @@
 """A fleet simulated interval by interval, watched as SimTune watches it: W, G, decisions and Q of every interval.
 
-The high-fidelity model f of equation 1 is the interval model of `cosim.engine.interval` under values of
+The high-fidelity model f of equation 1 is the interval model of `cosim.extensions.cosco.interval` under values of
 free parameters. A testbed with hidden values can stand for reality.
 """
 
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.engine.interval import ContainerWorkload, HostFleet, Interval, IntervalView
-from cosim.engine.interval.replicas import applied
-from cosim.engine.interval.simulator import IntervalSnapshot
+from cosim.extensions.cosco.interval import ContainerWorkload, HostFleet, Interval, IntervalView
+from cosim.extensions.cosco.interval.replicas import applied
+from cosim.extensions.cosco.interval.simulator import IntervalSnapshot
 from cosim.twin.space import Space
 
 Floats = NDArray[np.float64]
@@ -41,8 +41,8 @@ class IntervalRow(NamedTuple):
 class MonitorModel:
     """The simulator: a fleet, its workload, and the space of what is not known of them.
 
-    The names of the space are of `cosim.engine.interval.replicas.PARAMETERS`. "NAME of GROUP" is NAME for the hosts
-    of the types that `groups` has under GROUP.
+    The names of the space are of `cosim.extensions.cosco.interval.replicas.PARAMETERS`. "NAME of GROUP" is NAME
+    for the hosts of the types that `groups` has under GROUP.
     """
 
     fleet: HostFleet

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.records import Records
-from cosim.engine.interval import Interval, IntervalView
-from cosim.engine.interval.layout import FIGURE
-from cosim.engine.interval.simulator import IntervalSnapshot
+from cosim.extensions.cosco.interval import Interval, IntervalView
+from cosim.extensions.cosco.interval.layout import FIGURE
+from cosim.extensions.cosco.interval.simulator import IntervalSnapshot
 from cosim.extensions.simtune.surrogate import tree
 from cosim.extensions.simtune.surrogate.encoding import Encoding
 from cosim.extensions.simtune.surrogate.monitor import (

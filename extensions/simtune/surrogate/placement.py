@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.engine.interval import IntervalView
+from cosim.extensions.cosco.interval import IntervalView
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cosim.engine.interval import ContainerArrivals, azure_fog, static
+from cosim.extensions.cosco.interval import ContainerArrivals, azure_fog, static
 from cosim.extensions.simtune.surrogate import tree
 from cosim.extensions.simtune.surrogate.monitor import MonitorModel, explore, random_decisions
 from cosim.extensions.simtune.surrogate.placement import LearnedPlacement, features

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from cosim.adapters.continuum.config import ContinuumConfig
 from cosim.cli import main
 from cosim.contract import plugins, registry
 from cosim.contract.errors import ScenarioError, SetupError
@@ -54,6 +55,9 @@ greet = theirs:greet
 bench-of-others = cosim.extensions.nothing:app
 [cosim.importers]
 their-format = theirs:greet
+[cosim.agents]
+their-agent = theirs
+lost-agent = cosim.extensions.nothing
 [cosim.schedulers]
 their-first = theirs:Policy
 not-there = cosim.extensions.nothing:Policy
@@ -107,11 +111,13 @@ def test_each_kind_is_found_by_its_name(theirs):
     assert said("greet", "--name", "all") == (0, "hello all\n")
     assert said("import", "their-format") == (0, "hello you\n")
     listed = {one.name: one for one in list_schedulers()}
-    assert listed["their-first"].models == ("continuum", "interval")
+    assert listed["their-first"].models == tuple(one for one in ("continuum", "interval") if one in known_models())
     assert listed["their-first"].summary == "Everything to the first host."
     assert takes("their-first", "interval")
     assert not takes("their-first", "task")
     assert needs_branch("their-first")
+    assert listed["their-agent"].models == ("continuum",)
+    assert ContinuumConfig(scheduler="their-agent").scheduler == "their-agent"
     assert listed["theirs-own"].models == ("their-model",)
     assert jobs.load("their-job")(None, {"scale": 3}) == [3]
     assert "their-method" in method_names()
@@ -129,14 +135,16 @@ def test_what_is_not_there_names_the_extension_that_it_belongs_to(theirs):
     with pytest.raises(ScenarioError, match=ABSENT):
         jobs.load("lost-job")
     assert "lost-model" not in known_models()
-    assert {one.name: one.models for one in list_schedulers()}["not-there"] == ()
+    listed = {one.name: one for one in list_schedulers()}
+    assert listed["not-there"].models == listed["lost-agent"].models == ()
+    assert ABSENT in listed["lost-agent"].summary
 
 
 @pytest.mark.parametrize("group", PROJECT["entry-points"])
 def test_what_comes_with_this_package_is_where_its_entry_point_says(group):
     kind = group.removeprefix("cosim.")
     for name, place in PROJECT["entry-points"][group].items():
-        if kind == "environments":
+        if kind.endswith("environments"):
             pytest.importorskip("gymnasium")
         assert plugins.installed(kind)[name] == place
         if extension := missing_extension(place):

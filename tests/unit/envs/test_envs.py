@@ -70,7 +70,8 @@ def played(env, seed, steps=15):
 
 
 @pytest.mark.parametrize(("name", "adapter"), [
-    ("cosim/Continuum-v1", "interval"), ("cosim/Continuum-v1", "continuum"), ("cosim/Offload-v1", "continuum"),
+    pytest.param("cosim/Continuum-v1", "interval", marks=needs("cosco")), ("cosim/Continuum-v1", "continuum"),
+    ("cosim/Offload-v1", "continuum"),
 ])  # fmt: skip
 def test_gymnasium_accepts_the_environment(scenario, name, adapter):
     env = gymnasium.make(name, scenario=scenario(adapter), disable_env_checker=True)
@@ -101,7 +102,8 @@ def test_gymnasium_accepts_the_environment(scenario, name, adapter):
 
 
 @pytest.mark.parametrize(("name", "adapter", "right"), [
-    ("cosim/Continuum-v1", "interval", np.zeros(64, np.int64)), ("cosim/Offload-v1", "continuum", 0),
+    pytest.param("cosim/Continuum-v1", "interval", np.zeros(64, np.int64), marks=needs("cosco")),
+    ("cosim/Offload-v1", "continuum", 0),
 ])  # fmt: skip
 def test_what_is_no_answer_is_refused_and_the_question_stays_open(scenario, name, adapter, right):
     env = gymnasium.make(name, scenario=scenario(adapter), disable_env_checker=True)
@@ -119,6 +121,7 @@ def test_what_is_no_answer_is_refused_and_the_question_stays_open(scenario, name
         env.unwrapped.step(right)
 
 
+@needs("cosco")
 @pytest.mark.parametrize(("options", "said"), [
     ({"tasks": 0}, "one task row or more"), ({"tasks": -3}, "one task row or more"), ({"watts": 0.0}, "above 0 W"),
     ({"watts": float("nan")}, "above 0 W"),
@@ -130,11 +133,12 @@ def test_sizes_that_cannot_be_are_refused(scenario, options, said):
 
 
 def test_one_override_may_be_a_text(scenario):
-    env = cosim.envs.ContinuumEnv(scenario("interval"), overrides="run.duration=5 min")
+    env = cosim.envs.ContinuumEnv(scenario("continuum"), overrides="run.duration=5 min")
     assert env._session.plan.duration == 300.0
     env.close()
 
 
+@needs("cosco")
 def test_pettingzoo_accepts_the_environment(scenario):
     env = MultiEdge(scenario("interval"))
     assert env.possible_agents[:2] == ["edge_0", "edge_1"]
@@ -144,7 +148,11 @@ def test_pettingzoo_accepts_the_environment(scenario):
 
 
 @pytest.mark.parametrize(
-    ("adapter", "policy"), [("interval", "edf"), pytest.param("continuum", "pond", marks=needs("metanet"))]
+    ("adapter", "policy"),
+    [
+        pytest.param("interval", "edf", marks=needs("cosco")),
+        pytest.param("continuum", "pond", marks=needs("metanet")),
+    ],
 )
 def test_an_agent_that_answers_as_a_policy_has_its_run(scenario, adapter, policy):
     """A policy through the environment's questions decides what it decides inside the scenario."""
@@ -168,6 +176,7 @@ def test_an_agent_that_answers_as_a_policy_has_its_run(scenario, adapter, policy
     assert max(state.hosts["utilisation"].max() for state in seen) > 0.0
 
 
+@needs("cosco")
 def test_a_scenario_without_decisions_is_refused(scenario):
     from cosim.contract.errors import ScenarioError
 
@@ -181,6 +190,7 @@ def test_a_scenario_without_an_edge_host_has_no_agents(scenario):
         MultiEdge(scenario("continuum"), overrides=clouds)
 
 
+@needs("cosco")
 def test_clouds_are_clouds_also_where_they_are_most_hosts(scenario):
     env = MultiEdge(scenario("interval"), overrides=["nodes.edge-1.kind=cloud"])
     assert env.possible_agents == ["edge_1"]

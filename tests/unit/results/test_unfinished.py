@@ -10,6 +10,7 @@ import pytest
 import cosim
 from cosim.results.figures import warnings
 from cosim.results.replications import group_warnings
+from tests.extensions import needs
 
 RATE, WORK = 1.5, 1.0  # tasks per s, mean s of computing: a load of 1.5
 
@@ -58,6 +59,7 @@ def test_an_overloaded_queue_does_not_look_perfect(runs):
     assert cut["workloads"]["job"]["at_least"] == "late_share, response_mean, response_p95, response_p99"
 
 
+@needs("cosco")
 def test_bounds_of_an_overloaded_interval_hold_what_a_longer_run_shows(tmp_path):
     def figures(duration: str, **more: object) -> dict[str, dict[str, float | None]]:
         made = cosim.Scenario("hosts").set("run", duration=duration, step="10 s", seed=1)

@@ -7,25 +7,20 @@ import pytest
 
 from cosim.adapters.continuum import ADAPTER as CONTINUUM
 from cosim.adapters.continuum.tests.test_continuum_adapter import CLOUD, EDGE, UAV, load, scene
-from cosim.adapters.interval import ADAPTER as INTERVAL
-from cosim.adapters.interval.tests import test_interval_adapter as containers
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Link, SlotRange
 from cosim.contract.errors import ScenarioError
 from cosim.contract.link import LinkState
-from cosim.engine.interval import ContainerArrivals, Interval, azure_fog, static
 from cosim.schedulers import (
     BUILTIN,
     POLICIES,
-    SchedulerError,
     known_models,
     list_schedulers,
     scheduler,
     scheduler_names,
 )
-from cosim.schedulers.models import interval_state, per_interval
 from cosim.schedulers.policies import Bandit, Game, edf
-from cosim.schedulers.state import GRAPH, HOST, KEEP, LOCAL, TASK, WHOLE, State, answers, decides, matrix
+from cosim.schedulers.state import GRAPH, HOST, KEEP, LOCAL, TASK, WHOLE, State, decides
 from tests.extensions import named
 
 
@@ -90,12 +85,6 @@ def test_every_policy_per_interval_runs_on_the_continuum_by_name(name, decide):
     assert (sent < 0.6).all()
 
 
-@pytest.mark.parametrize("name", named("schedulers", scheduler_names("interval")))
-def test_every_policy_per_interval_runs_on_the_interval_model_by_name(name):
-    found, _ = run(INTERVAL, containers.scene(), steps=60, period=60.0, policy=name)
-    assert found["tasks"]["completed"] > 20
-
-
 @decides("interval")
 def in_bulk(state):
     """Waiting tasks in turn over the hosts; the oldest task on host 0 moves to host 1."""
@@ -117,10 +106,6 @@ def test_a_policy_per_interval_runs_on_the_continuum():
 def test_a_policy_that_decides_otherwise_is_refused():
     with pytest.raises(ScenarioError, match="'nearest' decides when a task is made, not by the clock"):
         run(CONTINUUM, busy(), scheduler="nearest", decide="1 s")
-    with pytest.raises(SchedulerError, match="decides per task; interval asks per interval"):
-        scheduler("fuzzy").policy("interval")
-    with pytest.raises(SchedulerError, match="is made for the continuum"):
-        scheduler("nearest").policy("interval")
 
 
 def test_edf_serves_the_tightest_first():
@@ -153,21 +138,6 @@ def test_shares_of_the_game_follow_the_gain():
     edge, cloud = 0.001 + 1.0, 0.05 + 0.5
     assert game(one).tolist() == [1]
     assert game._share[0] == pytest.approx((edge - cloud) / 7.2)
-
-
-def test_search_takes_less_energy_and_less_time_than_least_loaded():
-    """Both summed over three seeds; the same containers come under every policy."""
-    totals = {}
-    for name in ("least-loaded", "search"):
-        rows = []
-        for seed in (1, 2, 3):
-            one = Interval(azure_fog(12), static(300.0, ContainerArrivals("poisson", 1.5)), seed)
-            if name == "search":
-                one.decide_by(per_interval(scheduler(name).policy("interval"), one))
-            rows.append(one.run(40))
-        totals[name] = [sum(row[figure].sum() for row in rows) for figure in ("energy", "active")]
-    assert totals["search"][0] < 0.95 * totals["least-loaded"][0]
-    assert totals["search"][1] < 1.05 * totals["least-loaded"][1]
 
 
 @pytest.mark.slow
@@ -211,51 +181,8 @@ def test_a_state_of_the_continuum_has_what_it_knows_and_nan_for_the_rest():
     assert all((np.diff(state.tasks["task"][state.tasks["host"] == KEEP]) > 0).all() for state in seen)
 
 
-def test_wrong_answers_are_named():
-    @decides("interval")
-    def wrong(state):
-        return np.full(len(state.tasks), 99)
-
-    @decides("interval")
-    def short(state):
-        return np.zeros(1 + len(state.tasks), np.int64)
-
-    one = Interval(azure_fog(3), static(300.0, ContainerArrivals("poisson", 3.0)), 3, policy=None)
-
-    @decides("interval")
-    class Wrong:
-        def __call__(self, state):
-            return wrong(state)
-
-    for policy, said in (
-        (wrong, r"wrong \(.*test_policies.py:\d+\) answered host 99; expected 0..2"),
-        (Wrong(), r"Wrong \(.*test_policies.py:\d+\) answered host 99"), (short, "expected\\s+one integer each"),
-    ):  # fmt: skip
-        one.decide_by(per_interval(policy, one))
-        with pytest.raises(ValueError, match=said):
-            one.step()
-    assert answers(decides("interval")(lambda state: [0 for _ in state.tasks]), state(work=[])).dtype == np.int64
-    with pytest.raises(ValueError, match="not sometimes"):
-        decides("sometimes")
-
-
-def test_a_state_is_a_view_of_numbers():
-    one = Interval(azure_fog(10), static(300.0, ContainerArrivals("poisson", 3.0)), 3)
-    one.run(10)
-    seen = interval_state(one, one.state())
-    hosts = matrix(seen.hosts)
-    assert hosts.shape == (10, len(HOST.names))
-    assert np.shares_memory(hosts, seen.hosts)
-    np.testing.assert_array_equal(hosts[:, HOST.names.index("speed")], one.world.hosts["mips"] * 1e6)
-    assert seen.tasks["demand"][seen.tasks["host"] >= 0].sum() == pytest.approx(seen.hosts["demand"].sum())
-    assert answers(edf, seen).shape == (len(seen.tasks),)
-
-
 def test_the_catalogue_names_what_the_models_have():
     listed = {one.name: one for one in list_schedulers()}
-    from cosim.engine.interval.layout import POLICIES as COMPILED
-
-    assert set(known_models()["interval"].compiled) == set(COMPILED[1:])
     for model, one in known_models().items():
         assert all(model in listed[name].models for name in one.compiled)
     for name, (_, decisions, _) in POLICIES.items():

@@ -23,8 +23,6 @@ from cosim.adapters.replay.backend import UnreadableError
 from cosim.adapters.replay.backend import read as read_track
 from cosim.adapters.replay.trajectories import Trajectories
 from cosim.contract.errors import ScenarioError
-from cosim.contract.units import parse
-from cosim.sources.importing import osm, stations
 from cosim.sources.tables.table import read
 from cosim.twin.scenario.requests import requests
 
@@ -103,37 +101,6 @@ def test_a_head_of_ns_is_exact(tmp_path):
 
 @each
 @given(st.data())
-def test_stations(tmp_path_factory, data):
-    draw = data.draw
-    high, own = draw(st.sampled_from(list(LENGTHS))), draw(st.sampled_from(["{} m", "{}m", "{} metres"]))
-    head = high.format("height")
-    value = repr(30 * LENGTHS[high]) if high != "{}" else own.format(30)
-    place = draw(st.sampled_from([("lat", "lon"), ("Latitude", "Longitude"), ("LAT [deg]", "LNG [deg]")]))
-    cells = {place[0]: "45.06", place[1]: "7.66", head: value, "name": draw(st.sampled_from(["a", "Köln", ""]))}
-    names = draw(st.permutations(list(cells)))
-    empty = draw(st.booleans())
-    form = draw(st.sampled_from(["csv", "json", "geojson"]))
-    path = tmp_path_factory.mktemp("f") / "s"
-    if form == "csv":
-        rows = [[cells[name] for name in names] for _ in range(2)] + [["" for _ in names]] * empty
-        text = "\n".join(";".join(row) for row in [names, *rows])
-    elif form == "json":
-        text = json.dumps([cells, cells] + [dict.fromkeys(cells, "")] * empty)
-    else:
-        spot = {"type": "Point", "coordinates": [7.66, 45.06, 3.0][: draw(st.sampled_from([2, 3]))]}
-        feature = {"type": "Feature", "properties": {head: value, "name": cells["name"]}, "geometry": spot}
-        text = json.dumps({"type": "FeatureCollection", "features": [feature, feature, {"type": "Feature"}]})
-    path.write_bytes(draw(PACKS)(text.encode(draw(st.sampled_from(["utf-8", "utf-8-sig"])))))
-    found, notices = stations.read_stations(path)
-    assert len(found) == 2
-    assert [one.latitude for one in found] == [45.06, 45.06]
-    assert parse(found[0].keys["height"], "length") == pytest.approx(30.0)
-    assert len({one.name for one in found}) == 2
-    assert len(notices) == (empty and form == "json") or form != "json"
-
-
-@each
-@given(st.data())
 def test_requests(tmp_path_factory, data):
     draw = data.draw
     message, thread, parents = (draw(st.booleans()) for _ in range(3))
@@ -207,32 +174,6 @@ def test_exports_without_what_is_optional(tmp_path_factory, data):
         )
 
 
-HEIGHTS = {"{} m": 1.0, "{}": 1.0, "{}m": 1.0, "{} ft": 1 / 0.3048, "{}'": 1 / 0.3048, "{} cm": 100.0, "{} km": 1e-3}
-
-
-@each
-@given(st.data())
-def test_heights(tmp_path_factory, data):
-    draw = data.draw
-    form, value = draw(st.sampled_from(list(HEIGHTS))), draw(st.integers(3, 300))
-    sign = draw(st.sampled_from(["", "", "", "~", ">", "<", "ca. "]))
-    text = sign + form.format(f"{value * HEIGHTS[form]:.6g}".replace(".", draw(st.sampled_from(".,"))))
-    gone = draw(st.booleans())
-    nodes = "".join(f"<node id='{k}' lat='45.0{k}' lon='7.{k % 2}'/>" for k in range(1, 5))
-    refs = "".join(f"<nd ref='{k}'/>" for k in (1, 2, 3, 4, 1))
-    tags = f'<tag k="building" v="yes"/><tag k="height" v="{text.replace("<", "&lt;")}"/>'
-    more = f"<way id='2' action='delete'>{refs}{tags}</way>" * gone
-    path = tmp_path_factory.mktemp("f") / "m.osm"
-    path.write_bytes(draw(PACKS)(f"<osm>{nodes}<way id='1'>{refs}{tags}</way>{more}</osm>".encode()))
-    reader = osm._read(path)
-    ((_, height),) = reader.city.buildings
-    noted = [one.key for one in osm._notices(path, reader)]
-    assert ("action" in noted) == gone
-    if "height" not in noted:
-        assert not sign
-        assert height == pytest.approx(value, rel=1e-5)
-
-
 SAMPLES = {
     "t.csv": "time,id,x,y,speed\n0,a,0,0,1\n1,a,1,0,1\n2,a,2,0,1\n",
     "s.csv": "lat,lon,height_m,name\n45,7,30,a\n45.1,7.1,30,b\n",
@@ -240,9 +181,7 @@ SAMPLES = {
     "k.csv": "metric_name,timestamp,metric_value,status\nvus,1893456000,1,200\n",
     "m.osm": "<osm><node id='1' lat='1' lon='1'/><way id='1'><nd ref='1'/><tag k='highway' v='road'/></way></osm>",
 }
-READERS = (
-    lambda path: Trajectories(read_track(path, {}, 1e9)), stations.read_stations, read, osm._read, requests,
-)  # fmt: skip
+READERS = (lambda path: Trajectories(read_track(path, {}, 1e9)), read, requests)
 EDITS = st.lists(st.tuples(st.integers(0, 400), st.binary(max_size=3)), max_size=4)
 
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.extensions.cosco.state import per_interval
 from cosim.extensions.metanet.catalogue.experience import world
 from cosim.extensions.metanet.catalogue.metanet.model import begin, costs
 from cosim.extensions.metanet.catalogue.pool import POOL, Chooser
 from cosim.extensions.metanet.catalogue.training import fit, library
-from cosim.schedulers.models import per_interval
 from cosim.schedulers.state import Floats, decides
 
 CHANGED = 5  # intervals that a policy decides before another one does

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from cosim.cli.main import app
 from cosim.contract import plugins
-from cosim.engine.interval import Interval
+from cosim.extensions.cosco.interval import Interval
 from cosim.extensions.metanet.bench import suite, table
 from cosim.schedulers import SchedulerError
 from cosim.schedulers.state import KEEP, decides

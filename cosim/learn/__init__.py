@@ -1,1 +1,0 @@
-"""Data sets of runs, and the detectors that are trained with them."""

@@ -1,0 +1,183 @@
+"""The compiled step of many environments: worlds of the interval model, actions in, observations out.
+
+A world is a row of `cosim.extensions.cosco.interval.layout.RULES`. What is written here is to the bit what
+`cosim.schedulers.models.interval_state` and `cosim.envs.spaces.observe` make of one world.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosim.engine.continuum.jit import entry, jit, part
+from cosim.envs.spaces import ANSWERS, MOST, UNKNOWN
+from cosim.extensions.cosco.interval import memory
+from cosim.extensions.cosco.interval.hosts import base
+from cosim.extensions.cosco.interval.kernel import begin, end, fail
+from cosim.extensions.cosco.interval.layout import NONE, Record
+from cosim.schedulers.state import HOST, TASK, Floats
+
+Ints = NDArray[np.int64]
+Masks = NDArray[np.int8]
+
+LOOK, STEP, END = range(3)  # what to do with a world: show it, decide and go on, or show that it has ended
+
+_NAMES = HOST.names or ()
+_TASKS, _DEMAND, _UTILISATION, _MEMORY, _POWER, _UP = (
+    _NAMES.index(name) for name in ("tasks", "demand", "utilisation", "memory", "power", "up")
+)
+_COLUMNS = TASK.names or ()
+(
+    _NUMBER, _DEVICE, _WORKLOAD, _HOST, _MOVABLE, _INPUT, _WORK, _ASKED, _SIZE, _DEADLINE, _AGE, _CHANCE,
+) = (
+    _COLUMNS.index(name)
+    for name in (
+        "task", "device", "workload", "host", "movable", "input", "work", "demand", "memory", "deadline", "age",
+        "chance",
+    )
+)  # fmt: skip
+_MEGA = 1e6
+_STEP, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+
+
+@part
+def _finite(x: float) -> float:
+    """As `cosim.envs.spaces` bounds figures."""
+    if np.isnan(x):
+        return UNKNOWN
+    if x > MOST:
+        return MOST
+    if x < -MOST:
+        return -MOST
+    return x
+
+
+@part
+def _chance(number: int, bits: np.uint64) -> float:
+    """As `cosim.schedulers.models` draws for a task; `bits` are those of the moment."""
+    z = bits + np.uint64(number + 1) * _STEP
+    for _ in range(2):
+        z = (z ^ (z >> _S30)) * _FIRST
+        z = (z ^ (z >> _S27)) * _SECOND
+        z = (z ^ (z >> _S31)) + _STEP
+    return float(z >> _S11) * 2.0**-53
+
+
+@jit
+def _decide(w: Record, action: Ints) -> int:
+    """The pairs of slot and host that the answers about the containers, in the order of slots, come to."""
+    pairs = row = 0
+    for i in range(w.slot_count):
+        if row == len(action):
+            break
+        slot = memory.slot(w.slots, i)
+        if slot.container == NONE:
+            continue
+        host = action[row] - ANSWERS
+        row += 1
+        if host >= 0 and host != slot.host and memory.host(w.hosts, host).up != 0:
+            pair = memory.pair(w.pairs, pairs)
+            pair.slot, pair.host = i, host
+            pairs += 1
+    return pairs
+
+
+@jit
+def _happen(w: Record, events: Ints, passed: int, following: int) -> int:
+    """Let hosts fail and recover whose events are due after `passed` intervals; the number of the next event."""
+    while following < len(events) and events[following, 0] <= passed:
+        if events[following, 2] == 0:
+            fail(w, events[following, 1])
+        else:
+            memory.host(w.hosts, events[following, 1]).up = 1
+        following += 1
+    return following
+
+
+@jit
+def _look(
+    w: Record, fixed: Floats, way: Floats, bits: np.uint64, shown: int, hosts: Floats, tasks: Floats, reach: Floats,
+    host_mask: Masks, task_mask: Masks, power: Floats,
+) -> int:  # fmt: skip
+    """Fill one world's arrays, of whose task rows `shown` are in use; how many containers there are."""
+    for h in range(len(hosts)):
+        for column in range(fixed.shape[1]):
+            hosts[h, column] = fixed[h, column]
+        hosts[h, _TASKS] = hosts[h, _DEMAND] = hosts[h, _MEMORY] = 0.0
+    count, room = 0, len(tasks)
+    for i in range(w.slot_count):
+        slot = memory.slot(w.slots, i)
+        if slot.container == NONE:
+            continue
+        asked = base(w, i)
+        if slot.host >= 0:
+            hosts[slot.host, _TASKS] += 1.0
+            hosts[slot.host, _DEMAND] += asked
+            hosts[slot.host, _MEMORY] += slot.ram
+        if count < room:
+            row = tasks[count]
+            row[_NUMBER], row[_DEVICE], row[_WORKLOAD] = slot.container, -1.0, slot.profile
+            row[_HOST], row[_MOVABLE] = slot.host, 1.0 if slot.host >= 0 else 0.0
+            row[_INPUT] = row[_SIZE] = _finite(slot.ram * _MEGA)
+            row[_WORK] = _finite(max(slot.work - slot.done, 0.0) * _MEGA)
+            row[_ASKED] = _finite(asked * _MEGA)
+            row[_DEADLINE] = _finite((slot.created + slot.deadline - (w.now - 1)) * w.length)
+            row[_AGE] = _finite((w.now - slot.start) * w.length)
+            row[_CHANCE] = _chance(slot.container, bits)
+            if count >= shown:
+                task_mask[count] = 1
+                for h in range(len(way)):
+                    reach[count, h] = way[h]
+        count += 1
+    for row in range(count, shown):
+        tasks[row, :] = 0.0
+        reach[row, :] = MOST
+        task_mask[row] = 0
+    for h in range(len(hosts)):
+        host = memory.host(w.hosts, h)
+        power[h] = host.joules / w.length
+        hosts[h, _DEMAND] = _finite(hosts[h, _DEMAND] * _MEGA)
+        hosts[h, _UTILISATION] = _finite(host.used / host.mips)
+        hosts[h, _MEMORY] = _finite((host.ram - hosts[h, _MEMORY]) * _MEGA)
+        hosts[h, _POWER] = _finite(power[h])
+        hosts[h, _UP] = 1.0 if host.up != 0 else 0.0
+        host_mask[h] = 1 if host.up != 0 else 0
+    return count
+
+
+@entry
+def advance(
+    rules: int, what: Ints, actions: Ints, events: Ints, following: Ints, fixed: Floats, way: Floats,
+    bits: NDArray[np.uint64], counts: Ints, hosts: Floats, tasks: Floats, reach: Floats, host_mask: Masks,
+    task_mask: Masks, power: Floats,
+) -> int:  # fmt: skip
+    """Do `what` (N,) with the worlds whose RULES begin at the address `rules`; how many have been dealt with.
+
+    `actions` (N, T) are answers as `ContinuumEnv` takes them. `events` (E, 3) are the intervals that have passed,
+    the host, and whether it is back; `following` (N,) the next one of each world. `fixed` (H, columns of HOST) is
+    what of the hosts never changes, `way` (H,) a row of `reach`, `bits` those of the intervals' numbers as floats.
+    `counts` (N,) is how many containers each world has; the other arrays are a batch of observations, and the W of
+    the hosts (N, H). Fewer are dealt with when a world's ring of waiting containers is too small.
+    """
+    room = tasks.shape[1]
+    for k in range(len(what)):
+        w = memory.rules(rules, k)
+        if what[k] == END:
+            hosts[k, :] = 0.0
+            tasks[k, :] = 0.0
+            reach[k, :] = MOST
+            host_mask[k, :] = 0
+            task_mask[k, :] = 0
+            counts[k] = 0
+            continue
+        if what[k] == STEP:
+            end(w, _decide(w, actions[k]))
+            if not begin(w):
+                return k
+        following[k] = _happen(w, events, w.now - 1, following[k])
+        counts[k] = _look(
+            w, fixed, way, bits[w.now], min(counts[k], room), hosts[k], tasks[k], reach[k], host_mask[k], task_mask[k],
+            power[k],
+        )  # fmt: skip
+    return len(what)

@@ -1,0 +1,1 @@
+"""Maps of OpenStreetMap and tables of base stations as scenarios."""
