@@ -72,6 +72,7 @@ class VehicleRoster:
         self.engagements = config.engage
         # vehicles with orders
         self.commanded = {*config.missions, *(part.drone for part in config.engage)}
+        self.swarming = {member for part in config.swarms.values() for member in part.members}
         for number, part in enumerate(config.engage):
             self._engagement(number, part, config, context.written)
         self._swarm(config)
