@@ -236,15 +236,15 @@ class DataflashLogs:
         a, now = self._autopilot, self._now
         v, frame = a.pilot.view, a.pilot.fleet.frames[a.pilot.row]
         self._looks += 1
+        a.place = a.pilot.place()
         yaw = math.degrees(v.heading) % 360.0
         if mask & ATTITUDE:
             roll, pitch = math.degrees(v.roll), math.degrees(v.pitch)
             wanted = yaw if math.isnan(v.target_heading) else math.degrees(v.target_heading) % 360.0
             self._write("ATT", now, roll, roll, pitch, pitch, wanted, yaw, 3)
             if a.pilot.ready:
-                place = a.pilot.place()
-                at = round(place.latitude * 1e7), round(place.longitude * 1e7)
-                self._write("POS", now, *at, place.altitude, v.z - a.pilot.home[2], v.z - a.start[2])
+                at = round(a.place.latitude * 1e7), round(a.place.longitude * 1e7)
+                self._write("POS", now, *at, a.place.altitude, v.z - a.pilot.home[2], v.z - a.start[2])
         if mask & GPS and self._looks % 2:
             self._write("GPS", now, *self._fix(v.heading))
         if mask & CURRENT:
@@ -261,7 +261,6 @@ class DataflashLogs:
         week, of_week = divmod(round(1e3 * seconds), 1000 * _WEEK)
         if not a.pilot.ready:
             return 0, 1, of_week, week, 0, 9999, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 1
-        a.place = a.pilot.place()
         place = fix(a)[0]
         course = math.degrees(math.atan2(v.vx, v.vy)) % 360.0
         where = round(place.latitude * 1e7), round(place.longitude * 1e7), round(100.0 * place.altitude)
