@@ -1,4 +1,4 @@
-"""Pictures that drones take of a field with weeds, and what is found in them."""
+"""Pictures that vehicles and masts take of a field with weeds, and what is found in them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from cosim.contract.adapter import Context
 from cosim.contract.frame import Array, Frame
 from cosim.physics.vehicles.camera import area
 from cosim.physics.vehicles.fleet import VehicleFleet
+from cosim.physics.vehicles.layout import COPTER
 from cosim.physics.vehicles.weeds import FILE, growth, read_weeds
 
 Floats = NDArray[np.float64]
@@ -28,12 +29,14 @@ class Cameras:
     """The latest picture of each of the n cameras, and how many there were."""
 
     def __init__(self, config: VehicleConfig, context: Context, roster: VehicleRoster, fleet: VehicleFleet) -> None:
-        self._fleet, self._ids = fleet, roster.ids
-        self._rows = sorted(roster.row[name] for name in config.cameras)
-        self._parts: list[CameraPart] = [config.cameras[roster.ids[row]] for row in self._rows]
+        self._fleet = fleet
+        self._names = sorted(config.cameras, key=lambda name: roster.nodes[name])
+        self._rows = [roster.row.get(name, -1) for name in self._names]  # -1: a mast
+        self._places = [context.scene.nodes[roster.nodes[name]].position for name in self._names]
+        self._parts: list[CameraPart] = [config.cameras[name] for name in self._names]
         self._cameras = [part.camera() for part in self._parts]
         self._detectors = [part.detector() for part in self._parts]
-        self._slots = roster.slots[self._rows].astype(np.int32)
+        self._slots = np.array([roster.nodes[name] for name in self._names], np.int32)
         _, *draws = np.random.SeedSequence([*context.seed, 7]).spawn(1 + len(self._parts))  # the first is `growth`
         self._draws = [np.random.default_rng(draw) for draw in draws]
         self._due = np.zeros(len(self._parts))
@@ -54,19 +57,17 @@ class Cameras:
                 self._field.save(Path(context.scratch) / FILE, grows, sizes)
 
     def look(self) -> None:
-        """Take the pictures that are due at the fleet's time, by cameras in the air."""
+        """Take the pictures that are due at the fleet's time: of copters those in the air."""
         now = self._fleet.now
         for k in np.flatnonzero(self._due <= now + _SOON):
             self._due[k] = now + self._parts[k].every
             self._take(int(k), now)
 
     def _take(self, k: int, now: float) -> None:
-        s, row, camera = self._fleet.state, self._rows[k], self._cameras[k]
-        if s["landed"][row] != 0:
+        camera, pose = self._cameras[k], self._pose(k)
+        if pose is None:
             return
-        above = float(self._fleet.above_ground()[row])
-        x, y, heading, pitch, roll = (float(s[name][row]) for name in ("x", "y", "heading", "pitch", "roll"))
-        corners = camera.footprint(x, y, above, heading, pitch, roll)
+        corners, heading = camera.footprint(*pose, self._fleet.terrain), pose[3] + camera.turn
         if corners is None:
             return
         size = area(corners)
@@ -88,6 +89,20 @@ class Cameras:
             pixels = camera.columns * camera.lines
             self._works[k] = work.base + work.pixel * pixels + work.find * (hits + wrong)
 
+    def _pose(self, k: int) -> tuple[float, float, float, float, float, float] | None:
+        """m east, north and above the ground, rad of heading, pitch and roll; None: a copter that is not in the air."""
+        s, row, mount, place = self._fleet.state, self._rows[k], self._parts[k].mount, self._places[k]
+        if row < 0:
+            assert place is not None, "the roster has seen to it"
+            land = self._fleet.terrain
+            ground = 0.0 if land is None else float(land.height(*place[:2]))
+            return place[0], place[1], place[2] + mount - ground, 0.0, 0.0, 0.0
+        if self._fleet.frames["kind"][row] == COPTER and s["landed"][row] != 0:
+            return None
+        above = float(self._fleet.above_ground()[row]) + mount
+        x, y, heading, pitch, roll = (float(s[name][row]) for name in ("x", "y", "heading", "pitch", "roll"))
+        return x, y, above, heading, pitch, roll
+
     def frames(self, time: float) -> list[Frame]:
         """The reports on the latest pictures, and the truth about them."""
         shown: dict[str, Array] = {name: values.copy() for name, values in self._reported.items()}
@@ -104,10 +119,10 @@ class Cameras:
     def summary(self) -> Mapping[str, Mapping[str, object]]:
         """Per camera: pictures, and sums over them."""
         found: dict[str, Mapping[str, object]] = {}
-        for k, row in enumerate(self._rows):
-            sums = {name: int(values[k]) for name, values in self.totals.items()}
+        for k, name in enumerate(self._names):
+            sums = {key: int(values[k]) for key, values in self.totals.items()}
             hits, wrong, weeds = sums["hits"], sums["false_alarms"], sums["weeds"]
-            found[self._ids[row]] = {
+            found[name] = {
                 "pictures": int(self.pictures[k]),
                 **sums,
                 "recall": hits / weeds if weeds else None,

@@ -187,7 +187,7 @@ class WorkPart(Part):
 
 
 class CameraPart(Part):
-    """A camera on a drone, and a detector of weeds: how good it is has to be given, with its source."""
+    """A camera on a vehicle or a mast, and a detector of weeds: how good it is has to be given, with its source."""
 
     view: Annotated[list[View], Field(min_length=2, max_length=2)] = Field(
         [math.degrees(_RULE.view_across), math.degrees(_RULE.view_along)], description="angles across and along"
@@ -195,8 +195,13 @@ class CameraPart(Part):
     pixels: Annotated[list[Annotated[int, Field(ge=1, le=100_000)]], Field(min_length=2, max_length=2)] = Field(
         [4000, 3000], description="of a picture across and along"
     )
-    gimbal: bool = Field(True, description="it looks straight down in any attitude; else it is fixed to the frame")
-    every: Period = Field(2.0, description="between two pictures in flight")
+    gimbal: bool = Field(True, description="it looks the same way in any attitude; else it is fixed to the frame")
+    mount: Distance = Field(0.0, description="height above the vehicle's feet, or above the place of a mast's node")
+    pitch: Annotated[float, units.Unit("angle", ge=-90.0, le=0.0)] = Field(
+        -90.0, description="of its axis: -90 deg is straight down, 0 deg the horizon"
+    )
+    heading: Angle = Field(0.0, description="of its view, clockwise from the vehicle's nose or, on a mast, from north")
+    every: Period = Field(2.0, description="between two pictures, of copters in flight")
     recall: Curve = Field(min_length=1, description="[ground sample distance, share of the weeds that are found], ...")
     precision: Curve = Field(min_length=1, description="[ground sample distance, share of finds that are weeds], ...")
     light: Light = Field(1e4, description="in which recall and precision were measured")
@@ -211,7 +216,8 @@ class CameraPart(Part):
         from cosim.physics.vehicles.camera import Camera  # needs numpy
 
         across, along = (math.radians(angle) for angle in self.view)
-        return Camera(across, along, self.pixels[0], self.pixels[1], self.gimbal)
+        tilt, turn = math.radians(90.0 + self.pitch), math.radians(self.heading)
+        return Camera(across, along, self.pixels[0], self.pixels[1], self.gimbal, tilt, turn)
 
     def detector(self) -> WeedDetector:
         """Raises `ValueError`."""
@@ -361,7 +367,7 @@ class VehicleConfig(AdapterConfig):
     light: Annotated[Light | SunPart, OnlyWith("weeds")] = Field(
         1e4, description="on the ground: an illuminance, or daylight by the sun"
     )
-    cameras: dict[Words, CameraPart] = Field({}, description="by node: cameras of drones, and how well they find weeds")
+    cameras: dict[Words, CameraPart] = Field({}, description="by node: cameras, and how well they find weeds")
     link: LinkPart = Field(LinkPart(), description="between nodes, while no adapter writes peer_link")
     real: RealPart = Field(RealPart(), description="vehicles with `runs`, when nodes are real, or another autopilot")
     ardupilot: ArduPilotPart = Field(ArduPilotPart(), description="for vehicles with `autopilot: ardupilot-json`")

@@ -1,10 +1,12 @@
-"""Warnings about straight legs of missions that lead into the ground or through an obstacle."""
+"""Warnings about legs of missions that lead into the ground or through an obstacle, and about homes that are taken."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
+
+import numpy as np
 
 from cosim.adapters.vehicle.roster import VehicleMission, VehicleRoster
 from cosim.contract.errors import Problem
@@ -16,6 +18,7 @@ _Point = tuple[float, float, float]
 def warnings_of(roster: VehicleRoster, at: str) -> Iterator[Problem]:
     """By legs of missions; `at`: where the adapter's block is in the scenario."""
     yield from _unreached(roster, at)
+    yield from _crowded(roster)
     land, obstacles = roster.terrain, roster.obstacles
     if land is None and obstacles is None:
         return
@@ -61,6 +64,39 @@ def _unreached(roster: VehicleRoster, at: str) -> Iterator[Problem]:
         if roster.terrain is None and isinstance(airframe, Copter) and low < z:
             text = f"a place of '{roster.ids[k]}' is {z - low:g} m below the ground, which is as high as its home"
             yield Problem(text, path, hint="heights of missions count from the scenario's origin", fatal=False)
+
+
+def _crowded(roster: VehicleRoster) -> Iterator[Problem]:
+    """Homes of copters that are nearer than their bodies allow, and vehicles that are parked where one is to land."""
+    bodies = [float(airframe.row()["body"][0]) for airframe in roster.airframes]
+    flies = [isinstance(airframe, Copter) for airframe in roster.airframes]
+    orders = roster.commanded | roster.swarming
+    parked = [(k, home) for k, home in enumerate(roster.homes) if not flies[k] and roster.ids[k] not in orders]
+    parked += [
+        (mission.vehicle, np.array([mission.course[-1].x, mission.course[-1].y, roster.homes[mission.vehicle][2]]))
+        for mission in roster.missions
+        if not flies[mission.vehicle]
+    ]
+    homes = [(k, home) for k, home in enumerate(roster.homes) if flies[k]]
+    places = sorted([*homes, *parked], key=lambda one: float(one[1][0]))
+    reach = 2.0 * max(bodies, default=0.0)
+    for number, (k, here) in enumerate(places):
+        for other, there in islice(places, number + 1, None):
+            if there[0] - here[0] > reach:
+                break
+            away = math.dist(here, there)
+            if away >= bodies[k] + bodies[other] or not (flies[k] or flies[other]):
+                continue
+            copter, neighbour = (k, other) if flies[k] else (other, k)
+            first, second = roster.ids[copter], roster.ids[neighbour]
+            room = f"{away:.2g} m apart, and both need {bodies[k] + bodies[other]:.2g} m"
+            if flies[neighbour]:
+                text = f"the homes of '{first}' and '{second}' are {room}: neither can land beside the other"
+            else:
+                begins = "is parked" if second not in orders else "ends its mission"
+                text = f"'{second}' {begins} where '{first}' is to land: {room}"
+            hint = "vehicles are solid; move one of them"
+            yield Problem(text, f"nodes.{first}.at", hint=hint, fatal=False)
 
 
 def _legs(mission: VehicleMission, roster: VehicleRoster) -> Iterator[tuple[str, _Point, _Point]]:

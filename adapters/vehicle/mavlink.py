@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 from cosim.adapters.vehicle.config import MavlinkPart
 from cosim.adapters.vehicle.keys import vehicles_of
@@ -55,11 +56,13 @@ class Mavlink:
                     persona=slot.persona,
                     origin=(geo.latitude, geo.longitude, geo.height),
                     timed=False,
+                    logs=Path(context.scratch, slot.name) if context.scratch else None,
                 )
                 for slot in self.slots
             ]
             made = []
             for pilot, slot in zip(self._pilots, self.slots, strict=True):
+                self._stack.callback(pilot.logs.close)
                 made.append(Endpoint(pilot, slot.udp, slot.tcp))
                 self._stack.callback(made[-1].close)
             self._endpoints = LinkEndpoints(made)

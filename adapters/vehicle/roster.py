@@ -72,6 +72,7 @@ class VehicleRoster:
         self.engagements = config.engage
         # vehicles with orders
         self.commanded = {*config.missions, *(part.drone for part in config.engage)}
+        self.swarming = {member for part in config.swarms.values() for member in part.members}
         for number, part in enumerate(config.engage):
             self._engagement(number, part, config, context.written)
         self._swarm(config)
@@ -232,26 +233,37 @@ class VehicleRoster:
                 if hop < part.separation + part.margin:
                     self._wrong(f"members of the chain would be {hop:.3g} m apart", f"{at}.relay", "name fewer members")
 
+    def _eye(self, name: str, mount: float, scene: Scene) -> float:
+        """m above the ground of a camera `mount` m above where its node is; of copters, in flight."""
+        row = self.row.get(name, -1)
+        if row >= 0:
+            return math.inf if isinstance(self.airframes[row], Copter) else mount
+        place = scene.nodes[self.nodes[name]].position
+        if place is None:
+            return 0.0
+        return place[2] + mount - (0.0 if self.terrain is None else float(self.terrain.height(*place[:2])))
+
     def _see(self, context: Context, config: VehicleConfig) -> None:
-        """Cameras on drones, and a field for them."""
-        for name in config.cameras:
-            at = f"{self._at}.cameras.{name}"
-            row = self._known(name, at)
-            if row >= 0 and isinstance(self.airframes[row], Rover):
-                self._wrong(f"'{name}' does not fly", at, "name a vehicle with 'frame: copter'")
-            work = config.cameras[name].work
+        """Cameras on vehicles and masts, and a field for them."""
+        for name, part in config.cameras.items():
+            at, work = f"{self._at}.cameras.{name}", part.work
+            slot = self.nodes.get(name, -1)
+            if slot < 0:
+                self._wrong(f"there is no node '{name}'", at)
+            elif self._eye(name, part.mount, context.scene) <= 0.0:
+                self._wrong(f"the camera of '{name}' is not above the ground", at, "write its height, as mount: 2 m")
             load = None if work is None else next((w for w in context.scene.workloads if w.name == work.workload), None)
             if work is not None and load is None:
                 known = ", ".join(w.name for w in context.scene.workloads) or "none"
                 self._wrong(
                     f"there is no workload '{work.workload}'", f"{at}.work.workload", f"the scenario has {known}"
                 )
-            elif load is not None and row >= 0:
+            elif load is not None and work is not None and slot >= 0:
                 if load.graph:
                     self._wrong(
                         f"'{load.name}' has stages of their own sizes", f"{at}.work", "use a workload without 'graph'"
                     )
-                if not any(part.first <= self.slots[row] < part.first + part.count for part in load.sources):
+                if not any(source.first <= slot < source.first + source.count for source in load.sources):
                     self._wrong(f"'{name}' makes no tasks of '{load.name}'", f"{at}.work.workload", "see its 'from'")
         if (config.weeds is None) != (not config.cameras):
             text = "'cameras' need a field to look at" if config.cameras else "no camera looks at 'weeds'"

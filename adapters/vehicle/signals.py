@@ -44,7 +44,7 @@ AUTOPILOT = Signal("autopilot", "what happens with the autopilot of a vehicle th
     Column("at", "float64", "s", "when", low=0.0),
 ), rows="event")  # fmt: skip
 
-PICTURE = Signal("picture", "the latest picture of a drone's camera, NaN: none yet", (
+PICTURE = Signal("picture", "the latest picture of a camera, NaN: none yet", (
     Column("pictures", "int32", "1", "pictures so far", "counter"),
     Column("taken", "float64", "s", "when", low=0.0, optional=True),
     Column("x", "float64", "m", "east, of its middle on the ground", optional=True),

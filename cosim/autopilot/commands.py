@@ -528,7 +528,7 @@ def _battery(a: Autopilot, order: Order) -> int:
 
 
 def _banner(a: Autopilot, _: Order) -> int:
-    a.pilot.say(6, f"Ardu{a.pilot.persona.frame.title()} V4.6.0-dev (emulated by cosim)")
+    a.pilot.say(6, a.banner)
     a.pilot.say(6, "Frame: QUAD/PLUS")
     return ACCEPTED
 

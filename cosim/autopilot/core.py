@@ -6,8 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from cosim.autopilot import commands, guided
+from cosim.autopilot.dataflash import DataflashLogs
 from cosim.autopilot.dialect import FrameWriter, Message, mavlink, note
 from cosim.autopilot.equipment import Equipment
 from cosim.autopilot.flight import LOCATED, MissionItem
@@ -67,11 +69,14 @@ class Autopilot:
         epoch: float = EPOCH,
         tap: Tap | None = None,
         timed: bool = True,
+        logs: Path | None = None,
     ) -> None:
         """`origin`: deg, deg, m of the fleet's (0, 0, 0). `ready_after`: s until position and attitude are known.
 
         `timed`: whether a copter arms, takes off, turns and disarms in the time of a real one. The vehicles of a
         scenario do not: with and without an autopilot's program they fly as their airframe specifies.
+
+        `logs`: a folder for the dataflash logs that ArduPilot writes; without one they end with this object.
 
         `tap(now, sysid, frame)` sees every message that the vehicle acts on.
         """
@@ -93,6 +98,9 @@ class Autopilot:
         self.sticks = Sticks(self.pilot)
         self.setpoints = guided.Setpoints(self.pilot, self.start)
         self.pilot.perform = self._perform
+        self.logs = DataflashLogs(self, logs)
+        if not self.persona.px4:
+            self.pilot.log = self.logs.say
         self._links: dict[Hashable, _Link] = {}
         self._key = SigningKey()
         self._out: list[tuple[Hashable, bytes]] = []
@@ -108,6 +116,11 @@ class Autopilot:
     def now(self) -> float:
         """s since the autopilot was switched on."""
         return self.pilot.fleet.now - self.pilot.boot
+
+    @property
+    def banner(self) -> str:
+        """What it says of itself."""
+        return f"Ardu{self.persona.frame.title()} V4.6.0-dev (emulated by cosim)"
 
     @property
     def boot_ms(self) -> int:
@@ -127,6 +140,7 @@ class Autopilot:
     def disconnect(self, link: Hashable) -> None:
         """Forget a link."""
         self._links.pop(link, None)
+        self.logs.forget(link)
         self._out = [(to, data) for to, data in self._out if to != link]
 
     def receive(self, data: bytes, link: Hashable) -> None:
@@ -184,6 +198,8 @@ class Autopilot:
             self._follow.update()
             self.sticks.update()
             self.equipment.update()
+            if not self.persona.px4:
+                self.logs.update()
 
     def emit(self, now: float, wall: float) -> list[tuple[Hashable, bytes]]:
         """What is to be sent now, by link. `now` s is the fleet's time, `wall` s any steady clock."""
@@ -300,6 +316,8 @@ class Autopilot:
                     break
                 self._send_file(payload, link)
             self._busy |= bool(to.parameters) or to.listing
+        self.logs.send()
+        self._busy |= self.logs.sending
 
     # -- messages
 
@@ -397,6 +415,7 @@ class Autopilot:
             return
         if self.parameters.set(name, self.parameters.read(name, message.param_value)):
             self.pilot.tune(name)
+            self.logs.parameter(name)
         for other in self._links:
             self._report_parameter(name, other)
 
@@ -422,8 +441,12 @@ class Autopilot:
             return None
         return self.parameters.packed("withdefaults=1" in options)
 
-    def _list_logs(self, message: Message, link: Hashable) -> None:
-        self.reply(link, mavlink.MAVLink_log_entry_message(0, 0, 0, 0, 0))  # there are none
+    def _hand_out_logs(self, message: Message, link: Hashable) -> None:
+        if self.persona.px4 and message.get_type() == "LOG_ERASE":
+            self.setpoints.refuse("LOG_ERASE not emulated")
+            return
+        self.logs.handle(message, link)
+        self._busy |= self.logs.sending
 
     def _set_key(self, message: Message, link: Hashable) -> None:
         if self.pilot.look().armed:
@@ -433,10 +456,6 @@ class Autopilot:
         for number, to in enumerate(self._links.values(), 1):
             self._key.apply(to.parser, to.encoder, number)
         self.pilot.say(6, f"Signing {'off' if self._key.secret is None else 'on'}")
-
-    def _log_data(self, message: Message, link: Hashable) -> None:
-        nothing = [0] * 90
-        self.reply(link, mavlink.MAVLink_log_data_message(message.id, message.ofs, 0, nothing))
 
     def _position_of_other(self, message: Message, link: Hashable) -> None:
         self._follow.position(message)
@@ -472,12 +491,14 @@ _NEWS = {
     "SUPPORTED_TUNES", "OPEN_DRONE_ID_BASIC_ID", "OPEN_DRONE_ID_LOCATION", "OPEN_DRONE_ID_AUTHENTICATION",
     "OPEN_DRONE_ID_SELF_ID", "OPEN_DRONE_ID_SYSTEM", "OPEN_DRONE_ID_OPERATOR_ID", "OPEN_DRONE_ID_MESSAGE_PACK",
 }  # fmt: skip
-_ANSWERS = {"COMMAND_ACK", "LOG_REQUEST_END", "LOGGING_ACK", "GPS_INJECT_DATA", "TERRAIN_DATA"}  # they ask for nothing
+_ANSWERS = {"COMMAND_ACK", "LOGGING_ACK", "GPS_INJECT_DATA", "TERRAIN_DATA"}  # they ask for nothing
 _SLOW = {mavlink.MAVLINK_MSG_ID_HOME_POSITION, mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE}
 _UNLOGGED = {
     "HEARTBEAT",
     "LOG_REQUEST_LIST",
     "LOG_REQUEST_DATA",
+    "LOG_REQUEST_END",
+    "LOG_ERASE",
     "SETUP_SIGNING",
     "TIMESYNC",
     "PING",
@@ -503,9 +524,11 @@ _HANDLERS: dict[str, Callable[[Autopilot, Message, Hashable], None]] = {
     "PARAM_REQUEST_READ": Autopilot._read_parameter,
     "PARAM_SET": Autopilot._set_parameter,
     "FILE_TRANSFER_PROTOCOL": Autopilot._file,
-    "LOG_REQUEST_LIST": Autopilot._list_logs,
+    "LOG_REQUEST_LIST": Autopilot._hand_out_logs,
+    "LOG_REQUEST_DATA": Autopilot._hand_out_logs,
+    "LOG_REQUEST_END": Autopilot._hand_out_logs,
+    "LOG_ERASE": Autopilot._hand_out_logs,
     "SETUP_SIGNING": Autopilot._set_key,
-    "LOG_REQUEST_DATA": Autopilot._log_data,
     "GLOBAL_POSITION_INT": Autopilot._position_of_other,
     "FOLLOW_TARGET": Autopilot._follow_target,
 }

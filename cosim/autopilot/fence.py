@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cosim.autopilot.flight import MissionItem, finite
 from cosim.autopilot.geodesy import Place
 from cosim.autopilot.parameters import Parameters
+from cosim.autopilot.personas import FENCED
 from cosim.physics.vehicles.motion import approach
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class Fence:
                 if action >= 2:
                     pilot.set_mode({2: "HOLD", 5: "LAND"}.get(action, "RTL"))
             elif action and pilot.behaviour not in ("return", "land"):
-                pilot.set_mode("RTL")
+                pilot.set_mode("RTL", FENCED)
         elif self.breached and not now and not pilot.persona.px4:
             pilot.say(6, "Fence breach cleared")
         self.breached = now

@@ -9,6 +9,8 @@ from typing import Literal
 # The vehicle's behaviour in a mode. `hold` also stands for manually flown modes: sticks are centred, as
 # no radio control is emulated.
 Behaviour = Literal["hold", "guided", "take-off", "mission", "return", "land", "follow", "circle"]
+# Why a mode is on: ArduPilot's ModeReason.
+UNKNOWN, STATION, NO_STICKS, BATTERY, NO_STATION, FENCED = 0, 2, 3, 4, 5, 10
 
 
 @dataclass(frozen=True, slots=True)

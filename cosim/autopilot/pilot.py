@@ -12,7 +12,7 @@ from cosim.autopilot.fence import Fence
 from cosim.autopilot.flight import Mission, MissionItem
 from cosim.autopilot.geodesy import HIGHEST, Ground, Place
 from cosim.autopilot.parameters import Parameters
-from cosim.autopilot.personas import Behaviour, Persona
+from cosim.autopilot.personas import BATTERY, NO_STATION, STATION, UNKNOWN, Behaviour, Persona
 from cosim.autopilot.tuning import show_vehicle, tune_vehicle
 from cosim.physics.vehicles import VehicleFleet, layout
 
@@ -73,6 +73,9 @@ class Pilot:
         self._seen = (self.view.armed, self.view.failsafe)  # by the last `update`
         self.home = (self.view.x, self.view.y, self.view.z)  # m, local
         self.said: list[tuple[int, str]] = []  # MAV_SEVERITY, text
+        self.log: Callable[[str], None] = lambda _: None  # notes what it says
+        self.reason = UNKNOWN  # why the mode is what it is
+        self.ordered = self.forced = False  # whether the last change of arming was ordered to disarm, and was forced
         self.perform: Callable[[MissionItem], None] = lambda _: None  # carries out a command of a mission
         self.mission = Mission(self)
         self.fence = Fence()
@@ -107,6 +110,7 @@ class Pilot:
     def say(self, severity: int, text: str) -> None:
         """Announce `text`."""
         self.said.append((severity, text))
+        self.log(text)
 
     def place(self) -> Place:
         """Where the vehicle is."""
@@ -151,7 +155,7 @@ class Pilot:
             return "Vehicle has crashed" if self.view.crashed else "Battery 1 below minimum arming voltage"
         self.view = self.look()
         self.home = (self.view.x, self.view.y, self.view.z)
-        self.changed = True
+        self.changed, self.ordered, self.forced = True, False, force
         self.say(INFO, "Armed by external command" if self.persona.px4 else "Arming motors")
         if self.behaviour == "mission":
             self.mission.start()
@@ -165,11 +169,11 @@ class Pilot:
             self.fleet.cut([self.row])
         elif not self.fleet.arm([self.row], on=False)[0]:
             return "not landed"
-        self.changed = True
+        self.changed, self.ordered, self.forced = True, True, force
         return None
 
-    def set_mode(self, name: str) -> str | None:
-        """Change the mode and do what it stands for."""
+    def set_mode(self, name: str, why: int = STATION) -> str | None:
+        """Change the mode and do what it stands for. `why`: ArduPilot's ModeReason."""
         v = self.view = self.look()
         behaviour = self.persona.modes[name].behaviour
         if behaviour != "hold" and not self.ready:
@@ -184,7 +188,7 @@ class Pilot:
             return "Offboard mode rejected: no setpoints"
         if name == self.mode and not (v.armed and behaviour in ("return", "land")):
             return None
-        self.mode, self._rise, self._paused, self.changed = name, math.nan, None, True
+        self.mode, self._rise, self._paused, self.changed, self.reason = name, math.nan, None, True, why
         self._restore_home()
         if v.armed:
             self._enact(behaviour)
@@ -400,7 +404,7 @@ class Pilot:
     def cut(self) -> None:
         """Stop the motors, also in the air."""
         self.fleet.cut([self.row])
-        self.changed = True
+        self.changed, self.ordered, self.forced = True, True, True
 
     def hear_station(self) -> None:
         """The ground station is there."""
@@ -425,8 +429,9 @@ class Pilot:
             name = {1: "HOLD", 3: "LAND"}.get(action, "RTL")
         else:
             name = self.persona.doing("land" if action == 5 and self.persona.frame == "copter" else "return")
-        if self.set_mode(name):
-            self.set_mode(self.persona.doing("land") if self.persona.frame == "copter" else self.persona.hold)
+        if self.set_mode(name, NO_STATION):
+            last = self.persona.doing("land") if self.persona.frame == "copter" else self.persona.hold
+            self.set_mode(last, NO_STATION)
 
     def set_home(self, point: tuple[float, float, float]) -> None:
         """Make `point` (m, local) home."""
@@ -461,6 +466,7 @@ class Pilot:
             if behaviour == "return":
                 self._choose_rally()
             self.mode, self.changed = self.persona.doing(behaviour), True
+            self.reason = BATTERY if v.failsafe in (layout.LOW, layout.CRITICAL) else UNKNOWN
         if self.mode == "TAKEOFF" and v.mode != layout.TAKE_OFF and not v.landed:
             self.mode, self.changed = "HOLD", True
         if self.mode == "OFFBOARD" and self.fleet.now - self._setpoint > self.parameters["COM_OF_LOSS_T"]:
@@ -490,7 +496,7 @@ class Pilot:
         elif v.failsafe == layout.FENCE:
             self.say(CRITICAL, "Fence breached")
         if v.failsafe == layout.CRITICAL and self.persona.frame == "rover":
-            self.mode, self.changed = self.persona.hold, True
+            self.mode, self.changed, self.reason = self.persona.hold, True, BATTERY
 
     def _watch_battery(self, v: Any) -> None:  # noqa: ANN401
         """ArduPilot's thresholds of voltage; those of charge are the fleet's."""
@@ -505,7 +511,7 @@ class Pilot:
                 action = int(self.parameters[f"BATT_FS_{level}_ACT"])
                 if action in (1, 2) and self.behaviour != "land":
                     lands = action == 1 and self.persona.frame == "copter"
-                    self.set_mode(self.persona.doing("land" if lands else "return"))
+                    self.set_mode(self.persona.doing("land" if lands else "return"), BATTERY)
 
     def _choose_rally(self) -> None:
         """Return to the nearest rally point, if there is one nearer than home (AP_Rally)."""

@@ -68,6 +68,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--until", type=float, default=float("inf"), help="s of simulated time after which it ends")
     parser.add_argument("--log", type=Path, help="write the orders there, for --replay")
     parser.add_argument("--replay", type=Path, help="fly a log again, without sockets, and print where all end")
+    parser.add_argument("--logs", type=Path, metavar="FOLDER", help="keep dataflash logs there, one folder per vehicle")
     parser.add_argument("--aeroloop", metavar="HOST:PORT", help="publish positions by ZeroMQ as AeroLoop does")
     return parser
 
@@ -107,9 +108,12 @@ def fly(options: argparse.Namespace) -> int:
                 origin=origin,
                 ready_after=options.ready_after,
                 tap=None if log is None else log.tap,
+                logs=None if options.logs is None else options.logs / slot.name,
             )
             for row, slot in enumerate(slots)
         ]
+        for pilot in pilots:
+            stack.callback(pilot.logs.close)
         if options.replay is not None:
             return _again(options, fleet, pilots)
         return _live(options, fleet, pilots, slots, stack)

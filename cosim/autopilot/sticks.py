@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from cosim.autopilot.dialect import Message
+from cosim.autopilot.personas import NO_STICKS, Behaviour
 from cosim.physics.vehicles.airframe import GRAVITY
 
 if TYPE_CHECKING:
@@ -139,7 +140,8 @@ class Sticks:
         if low and not self._low and pilot.view.armed:
             pilot.say(4, "Radio Failsafe")
             if pilot.behaviour not in ("return", "land"):
-                pilot.set_mode(pilot.persona.doing("land" if p.get("FS_THR_ENABLE") == 3 else "return"))
+                what: Behaviour = "land" if p.get("FS_THR_ENABLE") == 3 else "return"
+                pilot.set_mode(pilot.persona.doing(what), NO_STICKS)
         elif self._low and not low:
             pilot.say(4, "Radio Failsafe Cleared")
         self._low = low

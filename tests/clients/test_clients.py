@@ -52,7 +52,7 @@ def test_mavsdk_4(fly, persona, speed):
 
 @pytest.mark.parametrize("speed", SPEEDS)
 def test_mavproxy(fly, speed):
-    assert FLIGHT | {"land", "battery"} <= set(fly("mavproxy", "ardupilot", speed))
+    assert FLIGHT | {"land", "log", "battery"} <= set(fly("mavproxy", "ardupilot", speed))
 
 
 @pytest.mark.parametrize("speed", SPEEDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import socket
 import threading
@@ -13,10 +14,12 @@ import pytest
 from cosim.adapters.vehicle import ADAPTER
 from cosim.adapters.vehicle.config import VehicleConfig
 from cosim.adapters.vehicle.keys import Vehicle
+from cosim.autopilot.geodesy import Ground
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Geo, Node, Scene
 from cosim.contract.errors import RunError, ScenarioError, SetupError
 from cosim.contract.node_keys import Software
+from cosim.physics.vehicles import Copter
 from tests.ports import free_port
 from tests.unit.autopilot.stand_in import Program
 
@@ -135,6 +138,34 @@ def test_one_that_stood_still_goes_on_from_where_its_vehicle_is():
         assert max(np.linalg.norm(np.diff(jumps, axis=0), axis=1)) < 2.0
         assert run.place() == pytest.approx([30.0, 20.0, 11.0], abs=0.3)
     run.adapter.close()
+
+
+def test_one_that_flies_into_a_wall_gets_back_the_place_at_which_it_was_stopped(tmp_path):
+    geo, seen = Geo(39.36, 22.95, 60.0), []
+    ground = Ground((geo.latitude, geo.longitude, geo.height))
+    corners = [ground.place(x, y, 0.0) for x, y in ((-10, 26), (30, 26), (30, 27), (-10, 27), (-10, 26))]
+    ring = [[corner.longitude, corner.latitude] for corner in corners]
+    shape = {"type": "Polygon", "coordinates": [ring]}
+    wall = {"type": "Feature", "properties": {"height": 40.0}, "geometry": shape}
+    (tmp_path / "wall.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": [wall]}))
+    port = free_port(socket.SOCK_DGRAM)
+    with programs(Program(port, (20.0, 0.0, -6.0))) as (program,):
+        outputs = program.loop.outputs
+
+        def watched(state):
+            seen.append(state["position"])
+            outputs(state)
+
+        program.loop.outputs = watched
+        run = Run(drone(heading="0 deg"), port=port, geo=geo, obstacles=str(tmp_path / "wall.geojson")).to(12.0)
+        run.adapter.close()
+    north = np.array(seen)[:, 0]
+    body = float(Copter().row()["body"][0])
+    assert run.row["y"][0] == pytest.approx(26.0 - body, abs=0.1)  # it still leans against the wall
+    # what its own physics went on with until the run stopped it: one step of 0.5 s at 2 m/s at most
+    assert north.max() < 6.0 - body + 1.0
+    assert np.median(north[-200:]) == pytest.approx(run.row["y"][0] - HOME[1], abs=0.6)
+    assert run.row["armed"][0]  # 2 m/s do not break it
 
 
 def test_one_that_never_comes_is_flown_here_or_ends_the_run():

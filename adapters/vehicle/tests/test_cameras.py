@@ -123,6 +123,42 @@ def test_tasks_about_a_picture_take_the_work_that_it_makes(field):
         ADAPTER.build(config).start(Context("vehicle", wrong, 1.0, 900.0, (3,), str(field), str(field)))
 
 
+def test_tractors_and_masts_look_ahead_over_the_ground(field):
+    heights = "\n".join(" ".join(f"{0.1 * (-200 + 20 * k):g}" for k in range(21)) for _ in range(21))
+    (field / "hill.asc").write_text(f"ncols 21\nnrows 21\nxllcorner -210\nyllcorner -210\ncellsize 20\n{heights}\n")
+    mast = replace(HOUSE, position=(20.0, 30.0, 6.0))
+    view = {"view": ["40 deg", "30 deg"], "pitch": "-45 deg"}
+    cameras = {
+        "tractor": {**CAMERA, **view, "mount": "2.5 m", "every": "1 s"},
+        "house": {**CAMERA, **view, "mount": "3 m", "heading": "90 deg", "every": "10 s"},
+    }
+    config = {"terrain": "hill.asc", "cameras": cameras, "missions": {"tractor": [["20 m", "60 m"]]}}
+    nodes = (replace(DRONE, position=(0.0, 0.0, 0.0)), replace(TRACTOR, position=(20.0, 0.0, 0.0)), mast)
+    adapter = ADAPTER.build(VehicleConfig.model_validate({"weeds": "weeds.asc", **config}))
+    adapter.start(Context("vehicle", Scene.build(nodes), 1.0, 900.0, (3,), str(field), str(field)))
+    for time in range(21):
+        frames = adapter.step(float(time), Inputs({}, []))
+    picture = frames[4]
+    assert fault(picture, PICTURE, 3) == ""
+    assert picture.slot.tolist() == [1, 2]
+    assert picture["pictures"].tolist() == [21, 3]
+    places = frames[0]
+    tractor = [float(places[axis][places.slot.tolist().index(1)]) for axis in "xy"]
+    # the tractor drives north along a contour: its axis meets ground that does not rise, at the height of its camera
+    near, far = (2.5 * math.tan(math.radians(45.0 + part)) for part in (-15.0, 15.0))
+    assert picture["heading"][0] == pytest.approx(0.0, abs=1.0)
+    assert tractor[1] + near < picture["y"][0] < tractor[1] + far
+    # the mast looks up the slope of 1 in 10: 6 m + 3 m above the origin, 7 m above the ground at its foot
+    ends = [7.0 / (0.1 + 1.0 / math.tan(math.radians(45.0 + part))) for part in (-15.0, 15.0)]
+    assert picture["heading"][1] == pytest.approx(90.0)
+    assert picture["x"][1] == pytest.approx(20.0 + sum(ends) / 2.0, abs=1e-6)
+    assert picture["y"][1] == pytest.approx(30.0, abs=1e-6)
+    slant = [end / math.sin(math.radians(45.0 + part)) for end, part in zip(ends, (-15.0, 15.0), strict=True)]
+    wide = [2.0 * reach * math.tan(math.radians(20.0)) * math.cos(math.radians(15.0)) for reach in slant]
+    assert picture["area"][1] == pytest.approx((ends[1] - ends[0]) * sum(wide) / 2.0, rel=1e-9)
+    assert set(adapter.finish()["cameras"]) == {"tractor", "house"}
+
+
 def test_without_cameras_there_are_no_pictures():
     config = VehicleConfig.model_validate({})
     assert "picture" not in ADAPTER.ports_of(config).writes
@@ -136,6 +172,7 @@ def test_without_cameras_there_are_no_pictures():
         ({"weeds": "weeds.asc"}, "weeds"),
         ({"weeds": "none.asc", "cameras": {"uav": CAMERA}}, "weeds"),
         ({"weeds": "weeds.asc", "cameras": {"tractor": CAMERA}}, "cameras.tractor"),
+        ({"weeds": "weeds.asc", "cameras": {"house": CAMERA}}, "cameras.house"),
         ({"weeds": "weeds.asc", "cameras": {"nobody": CAMERA}}, "cameras.nobody"),
         (
             {"engage": [{"drone": "uav", "target": "tractor", "engage": {"when": "drone.picture.density > 1"}}]},
@@ -151,7 +188,15 @@ def test_what_cannot_be_is_refused(field, config, path):
 
 
 @pytest.mark.parametrize(
-    "keys", [{"source": ""}, {"recall": []}, {"precision": [["1 mm", "0 %"]]}, {"pixels": [0, 10]}]
+    "keys",
+    [
+        {"pitch": "5 deg"},
+        {"pitch": "-91 deg"},
+        {"source": ""},
+        {"recall": []},
+        {"precision": [["1 mm", "0 %"]]},
+        {"pixels": [0, 10]},
+    ],
 )
 def test_cameras_without_what_they_need_are_refused(keys):
     with pytest.raises(ValidationError):

@@ -267,3 +267,30 @@ def test_without_a_terrain_or_obstacles_nothing_else_is_written():
     assert "proximity" not in ADAPTER.ports_of(VehicleConfig()).writes
     assert "proximity" in ADAPTER.ports_of(VehicleConfig(obstacles="farm.geojson")).writes
     assert "proximity" not in Run().adapter.finish()
+
+
+def near(name, kind, x, y=0.0):
+    return replace(DRONE if kind == "copter" else TRACTOR, id=name, position=(x, y, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "missions", "said"),
+    [
+        ((near("a", "copter", 0.0), near("b", "copter", 0.7)), {}, ["the homes of 'a' and 'b' are 0.7 m apart"]),
+        ((near("a", "copter", 0.0), near("b", "copter", 0.71)), {}, []),
+        ((near("a", "copter", 0.0), near("t", "rover", 0.0, 1.07)), {}, ["'t' is parked where 'a' is to land"]),
+        ((near("a", "copter", 0.0), near("t", "rover", 0.0, 1.08)), {}, []),
+        ((near("t", "rover", 0.0), near("u", "rover", 0.1)), {}, []),
+        ((near("a", "copter", 0.0), near("t", "rover", 0.5)), {"t": [["40 m", "0 m"]]}, []),
+        (
+            (near("a", "copter", 0.0), near("t", "rover", 9.0)),
+            {"t": [["40 m", "0 m"], ["0 m", "0.2 m"]]},
+            ["'t' ends its mission where 'a' is to land"],
+        ),
+    ],
+)
+def test_homes_that_are_taken_are_warned_of(nodes, missions, said):
+    found = [one for one in checked(".", nodes, missions=missions) if "apart" in one.message]
+    assert [one.message.partition(":" if "where" in one.message else ",")[0] for one in found] == said
+    assert not any(one.fatal for one in found)
+    assert {one.path for one in found} <= {"nodes.a.at"}

@@ -31,10 +31,11 @@ def node(name, **vehicle):
     return Node(name, "uav", "device", (0.0, 0.0, 0.0), keys=(Vehicle(**{"frame": "copter", **vehicle}).written(),))
 
 
-def started(*nodes, geo=GEO, aeroloop=None, **mavlink):
+def started(*nodes, geo=GEO, aeroloop=None, scratch="", missions=None, **mavlink):
     config = {"substep": "20 ms", "mavlink": {"udp": None, "tcp": None, **mavlink}, "aeroloop": aeroloop}
+    config["missions"] = missions or {}
     adapter = ADAPTER.build(VehicleConfig.model_validate(config))
-    adapter.start(Context("vehicle", Scene.build(nodes, geo=geo), 0.2, 100.0, (1,), ".", "."))
+    adapter.start(Context("vehicle", Scene.build(nodes, geo=geo), 0.2, 100.0, (1,), ".", scratch))
     return adapter
 
 
@@ -63,6 +64,28 @@ def test_a_ground_station_flies_a_drone():
         station.close()
         adapter.close()
         adapter.close()
+
+
+def test_a_run_keeps_the_dataflash_logs_of_its_vehicles(tmp_path):
+    logs = []
+    for number in range(2):
+        scratch = tmp_path / str(number)
+        adapter = started(node("uav-1"), scratch=str(scratch), missions={"uav-1": [["20 m", "0 m", "10 m"]]})
+        seen = {}
+        for k in range(150):
+            frames = adapter.step(0.2 * k, Inputs())
+            seen[round(0.2e6 * k)] = float(frames[0]["z"][0])
+        adapter.close()
+        (path,) = scratch.glob("uav-1/*.BIN")
+        logs.append(path.read_bytes())
+    assert logs[0] == logs[1]
+    log, heights = mavutil.mavlink_connection(str(path)), {}
+    while (message := log.recv_match(type="POS")) is not None:
+        heights[message.TimeUS] = message.RelHomeAlt
+    both = heights.keys() & seen.keys()
+    assert len(both) > 15
+    assert max(heights.values()) > 9.5
+    assert [heights[at] for at in both] == pytest.approx([seen[at] for at in both], abs=1e-4)
 
 
 def test_system_ids_are_those_of_the_scenario_or_free_ones(caplog):

@@ -17,8 +17,8 @@ GRAVITY = 9.80665  # m/s^2
 AIR = 1.225  # kg/m^3, ICAO standard atmosphere at sea level
 TIP = 120.0  # m/s, speed of the blades' tips in a hover
 # m/s of an impact from which on it is broken. A rotorcraft's landing gear may yield but not collapse in a drop from 1.5
-# times 13 inches, which is 3.1 m/s (14 CFR 27.725 and 27.727). A car's drive, steering and brakes have to work after
-# 4 km/h against a barrier (UN Regulation 42; 49 CFR 581).
+# times 13 inches, which is 3.1 m/s (14 CFR 27.725(a) and 27.727). A car's drive, steering and brakes have to work after
+# 2.5 mph, which is 1.1 m/s, against a barrier (49 CFR 581.5).
 COPTER_BEARS, ROVER_BEARS = 3.0, 1.1
 # A rover's radius by its wheelbase: a disc as large as Clearpath's Husky A200, .99 x .67 m on a wheelbase of .51 m.
 HULL = 0.9

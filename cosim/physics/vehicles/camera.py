@@ -1,7 +1,8 @@
-"""What a camera on a vehicle sees of flat ground: the footprint of a picture and the size of its pixels.
+"""What a camera on a vehicle or a mast sees of the ground: the footprint of a picture and the size of its pixels.
 
-A pinhole camera that looks down its body's vertical axis. The body is turned by heading, pitch and roll in that order
-(the convention of aircraft, Rz Ry Rx); each corner of the picture is a ray that is followed to the ground.
+A pinhole camera that looks down its body's vertical axis, or tilted from it. The body is turned by heading, pitch and
+roll in that order (the convention of aircraft, Rz Ry Rx); each corner of the picture is a ray that is followed to the
+ground, which is flat or a terrain.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.physics.vehicles.terrain import Terrain
+
 Floats = NDArray[np.float64]
+_LOOK, _MOST_LOOKS = 0.25, 20_000  # of a cell, from one look along a ray to the next; looks at most
+_TRIES = 8  # of false position, within a quarter of a cell
 _LEAST = math.cos(math.radians(85.0))  # downward part of a ray: flatter ones are taken to miss the ground
 
 
@@ -24,7 +29,9 @@ class Camera:
     along: float  # rad, whole angle of view forward and back
     columns: int  # pixels across
     lines: int  # pixels along
-    gimbal: bool = True  # it looks straight down whatever the attitude
+    gimbal: bool = True  # it looks the same way whatever the attitude
+    tilt: float = 0.0  # rad, of its axis from straight down, forward
+    turn: float = 0.0  # rad, of its view from the body's nose, clockwise
 
     def __post_init__(self) -> None:
         if not (0.0 < self.across < math.pi and 0.0 < self.along < math.pi):
@@ -33,27 +40,56 @@ class Camera:
             raise ValueError("a picture has at least one pixel across and along")
 
     def footprint(
-        self, x: float, y: float, above: float, heading: float, pitch: float = 0.0, roll: float = 0.0
-    ) -> Floats | None:
+        self, x: float, y: float, above: float, heading: float, pitch: float = 0.0, roll: float = 0.0,
+        land: Terrain | None = None,
+    ) -> Floats | None:  # fmt: skip
         """Corners (4, 2) on the ground in m, east and north, in turn round; None: it sees the horizon, or lies on it.
 
         `x`, `y` m east and north, `above` m over the ground; angles in rad, heading clockwise from north,
-        pitch nose up, roll right side down.
+        pitch nose up, roll right side down. Without `land` the ground is a level plane.
         """
         if not above > 0.0:
             return None
         pitch, roll = (0.0, 0.0) if self.gimbal else (pitch, roll)
         side, front = math.tan(0.5 * self.across), math.tan(0.5 * self.along)
         rays = np.array([[front, -side, 1.0], [front, side, 1.0], [-front, side, 1.0], [-front, -side, 1.0]])
-        turned = rays @ _turn(heading, pitch, roll).T  # north, east, down
+        turned = rays @ (_turn(heading, pitch, roll) @ _turn(self.turn, self.tilt, 0.0)).T  # north, east, down
         if (turned[:, 2] < _LEAST * np.linalg.norm(turned, axis=1)).any():
             return None
-        reach = above / turned[:, 2]
+        reach = above / turned[:, 2] if land is None else _reach(land, x, y, above, turned)
         return np.column_stack([x + reach * turned[:, 1], y + reach * turned[:, 0]])
 
     def pixel(self, area: float) -> float:
         """Ground sample distance in m: the side of a square of `area` m^2 over the number of pixels."""
         return math.sqrt(area / (self.columns * self.lines))
+
+
+def _reach(land: Terrain, x: float, y: float, above: float, rays: Floats) -> Floats:
+    """How often each of the `rays` (k, 3: north, east, down in m) leads from `above` m over a place to the ground.
+
+    The first of several times counts. A ray is looked at every quarter of a cell, then by false position.
+    """
+    top = above + float(land.height(x, y))
+
+    def gap(times: Floats) -> Floats:
+        ground = land.height(x + times * rays[:, 1], y + times * rays[:, 0])
+        return np.asarray(top - times * rays[:, 2] - ground)
+
+    last = (top - float(land.heights.min())) / rays[:, 2]
+    count = int((last * np.hypot(rays[:, 0], rays[:, 1])).max() / (_LOOK * float(land.box[2]))) + 1
+    times = np.linspace(0.0, 1.0, min(count, _MOST_LOOKS) + 1)[:, None] * last
+    gaps = gap(times)
+    gaps[-1] = np.minimum(gaps[-1], 0.0)  # there it is below all ground, but for rounding
+    k, each = np.argmax(gaps <= 0.0, axis=0), np.arange(len(rays))
+    low, high, before, after = times[k - 1, each], times[k, each], gaps[k - 1, each], gaps[k, each]
+    found = high
+    for _ in range(_TRIES):
+        found = low + (high - low) * before / (before - after)
+        now = gap(found)
+        under = now <= 0.0
+        low, high = np.where(under, low, found), np.where(under, found, high)
+        before, after = np.where(under, before, now), np.where(under, now, after)
+    return np.asarray(found)
 
 
 def _turn(heading: float, pitch: float, roll: float) -> Floats:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Query, Request, WebSocket
-from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from fastapi.staticfiles import StaticFiles
 
 from cosim.contract.errors import CosimError
@@ -18,6 +18,7 @@ from cosim.report.web.feed import Feed
 from cosim.report.web.guard import WebGuard
 from cosim.report.web.live import LiveSource
 from cosim.report.web.message import strict
+from cosim.report.web.pictures import BOUNDARY, parts
 from cosim.report.web.source import RunSource
 from cosim.talk.control import MAX_REQUEST, ControlError, command, same_token
 
@@ -57,6 +58,7 @@ def make_app(
     app.add_middleware(WebGuard, hosts=tuple(hosts), password=password)
     app.mount("/static", _Files(directory=STATIC), name="static")
     watching: set[WebSocket] = set()
+    streams: list[int] = []  # nodes whose pictures are sent
     answering = asyncio.Lock()
 
     @app.get("/")
@@ -83,6 +85,24 @@ def make_app(
         if found is None:
             return _refusal(404, "no picture of this node can be shown")
         return Response(found, media_type="image/png", headers={"Cache-Control": "no-store"})
+
+    @app.get("/api/stream")
+    async def stream(node: Annotated[int, Query(ge=0)]) -> Response:
+        if len(streams) >= VIEWERS:
+            return _refusal(503, "too many streams of pictures")
+        if await asyncio.to_thread(source.picture, node, None) is None:
+            return _refusal(404, "no picture of this node can be shown")
+
+        async def body() -> AsyncIterator[bytes]:
+            streams.append(node)
+            try:
+                async for part in parts(lambda: source.picture(node, None), lambda: source.live):
+                    yield part
+            finally:
+                streams.remove(node)
+
+        kind = f"multipart/x-mixed-replace; boundary={BOUNDARY}"
+        return StreamingResponse(body(), media_type=kind, headers={"Cache-Control": "no-store"})
 
     @app.get("/api/find")
     def find(name: Annotated[str, Query(max_length=200)]) -> JSONResponse:

@@ -159,6 +159,15 @@ def taken_off(s):
     return seen(s, 12.0)
 
 
+def logged(s):
+    s.run(1.0)
+    s.command(400, 1)
+    s.run(2.0)
+    s.command(400, 0)
+    s.send("log_request_list", 1, 1, 0, 0xFFFF)
+    return [m.size for m in s.run(0.2) if m.get_type() == "LOG_ENTRY"]
+
+
 WALL = {"FENCE_ENABLE": 1, "FENCE_RADIUS": 40, "FENCE_ALT_MAX": 30}
 KEEP = {"GF_MAX_HOR_DIST": 40, "GF_MAX_VER_DIST": 30, "GF_ACTION": 3}
 FLIES = {  # parameter: another value, what is flown, what is set besides
@@ -243,11 +252,15 @@ STANDS = {
     "BATT_ARM_VOLT": (30, idle, {}),
     "COM_DISARM_PRFLT": (3, idle, {}),
     "DISARM_DELAY": (3, idle, {}),
+    "LOG_BITMASK": (4, logged, {}),
+    "LOG_DISARMED": (1, logged, {}),
     "MIS_TAKEOFF_ALT": (6, taken_off, {}),
 }
 DRIVES = {
     "ARMING_CHECK": STANDS["ARMING_CHECK"],
     "BATT_ARM_VOLT": STANDS["BATT_ARM_VOLT"],
+    "LOG_BITMASK": STANDS["LOG_BITMASK"],
+    "LOG_DISARMED": STANDS["LOG_DISARMED"],
     "WP_RADIUS": (8, mission, {}),
     "WP_SPEED": (1, mission, {}),
 }

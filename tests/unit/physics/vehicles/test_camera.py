@@ -6,8 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
 from cosim.physics.vehicles.camera import Camera, area
+from cosim.physics.vehicles.terrain import Terrain
 from cosim.physics.vehicles.weeds import WeedDetector, WeedField, read_weeds
 
 SQUARE = Camera(math.radians(90.0), math.radians(90.0), 1000, 1000, gimbal=False)
@@ -122,3 +126,58 @@ def test_grids_that_cannot_be_are_refused(tmp_path, old, new, words):
     path.write_text(GRID.replace(old, new))
     with pytest.raises(ValueError, match=words):
         read_weeds(path)
+
+
+def plane(east, north, height, cell=8.0):
+    """The plane height + east * x + north * y on 1600 x 1600 m around the origin."""
+    at = -796.0 + cell * np.arange(200)
+    return Terrain(np.array([at[0], at[0], cell]), height + east * at[None, :] + north * at[:, None])
+
+
+@given(
+    st.floats(-0.3, 0.3), st.floats(-0.3, 0.3), st.floats(-90.0, -45.0), st.floats(0.0, 360.0), st.floats(0.0, 360.0),
+    st.floats(-15.0, 15.0), st.floats(-15.0, 15.0), st.floats(2.0, 40.0), st.booleans(),
+)  # fmt: skip
+def test_on_a_plane_slope_the_footprint_is_that_of_the_closed_form(
+    east, north, axis, turn, heading, pitch, roll, above, gimbal
+):
+    across, along = math.radians(40.0), math.radians(30.0)
+    camera = Camera(across, along, 400, 300, gimbal, math.radians(90.0 + axis), math.radians(turn))
+    x, y = 12.5, -31.0
+    found = camera.footprint(
+        x, y, above, *(math.radians(angle) for angle in (heading, pitch, roll)), plane(east, north, 7.0)
+    )
+    # by rotations of east, north and up, one after another: about the axes of roll, pitch and heading of the body
+    corners = []
+    for front, side in ((1, -1), (1, 1), (-1, 1), (-1, -1)):
+        ray = np.array([side * math.tan(across / 2), front * math.tan(along / 2), -1.0])
+        ray = Rotation.from_euler("x", 90.0 + axis, degrees=True).apply(ray)
+        ray = Rotation.from_euler("z", -turn, degrees=True).apply(ray)
+        if not gimbal:
+            ray = Rotation.from_euler("y", roll, degrees=True).apply(ray)
+            ray = Rotation.from_euler("x", pitch, degrees=True).apply(ray)
+        ray = Rotation.from_euler("z", -heading, degrees=True).apply(ray)
+        if -ray[2] < math.cos(math.radians(85.0)) * np.linalg.norm(ray):
+            assert found is None
+            return
+        closing = east * ray[0] + north * ray[1] - ray[2]
+        if closing < 0.02:
+            return  # along the slope, beyond the map
+        corners.append((x + above / closing * ray[0], y + above / closing * ray[1]))
+    if np.abs(corners).max() < 780.0:
+        np.testing.assert_allclose(found, corners, atol=1e-6)
+
+
+def test_what_stands_before_hides_what_is_behind():
+    at = -99.5 + np.arange(200)
+    ridge = np.where(np.abs(at - 20.0) < 1.2, 8.0, 0.0)  # a wall along x, 20 m north, 8 m high
+    land = Terrain(np.array([at[0], at[0], 1.0]), np.repeat(ridge[:, None], 200, axis=1))
+    camera = Camera(math.radians(20.0), math.radians(10.0), 100, 100, tilt=math.radians(70.0))
+    far, near = camera.footprint(0.0, 0.0, 10.0, 0.0), camera.footprint(0.0, 0.0, 10.0, 0.0, land=land)
+    assert far[:, 1].min() > 21.0
+    assert (near[:, 1] > 18.0).all()
+    assert near[:2, 1].max() < 20.0  # the upper edge looks at the wall, which is 1 m of slope wide
+    heights = land.height(near[:, 0], near[:, 1])
+    for (x, y), z in zip(near, heights, strict=True):
+        way = np.linspace(0.0, 1.0 - 1e-6, 100_001)[:, None] * (x, y)
+        assert (10.0 + np.linspace(0.0, 1.0 - 1e-6, 100_001) * (z - 10.0) >= land.height(*way.T) - 1e-9).all()

@@ -210,3 +210,9 @@ def test_those_that_start_at_one_place_come_apart():
     fleet.advance(40.0)
     assert fleet.state["x"] == pytest.approx([20.0, 0.0], abs=0.1)
     assert not fleet.state["hits"].any()
+
+
+def test_what_vehicles_bear_is_what_the_rules_ask_for():
+    drop = 1.5 * 13.0 * 0.0254  # m: 14 CFR 27.725(a) and 27.727(a)
+    assert pytest.approx(math.sqrt(2.0 * GRAVITY * drop), rel=0.05) == COPTER_BEARS
+    assert pytest.approx(2.5 * 1609.344 / 3600.0, rel=0.02) == ROVER_BEARS  # 49 CFR 581.5(a)

@@ -221,3 +221,24 @@ def test_lines_of_adapters_lie_under_the_map(run_folder, tmp_path):
     (folder / "logs/streets/map.geojson").write_text(shape)
     with contextlib.closing(FinishedRun(folder)) as source:
         assert source.scene()["lines"] == [[0.0, 0.0, 50.0, 20.0]]
+
+
+class Source:
+    """A finished run whose node 1 has taken a picture."""
+
+    live = False
+
+    def picture(self, number, at):
+        return b"PNG" if number == 1 and at is None else None
+
+    def close(self):
+        pass
+
+
+def test_the_dashboard_streams_the_pictures_of_a_node():
+    with TestClient(make_app(Source()), base_url="http://localhost") as client:
+        found = client.get("/api/stream?node=1")
+        assert found.headers["content-type"] == "multipart/x-mixed-replace; boundary=picture"
+        assert found.content.count(b"--picture\r\n") == 1
+        assert client.get("/api/stream?node=2").status_code == 404
+        assert client.get("/api/stream?node=-1").status_code == 422

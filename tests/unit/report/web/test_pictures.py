@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 
 import numpy as np
 import pytest
 
 from cosim.physics.vehicles.weeds import FILE, WeedField, growth
-from cosim.report.web.pictures import SIDE, Pictures
+from cosim.report.web.pictures import SIDE, Pictures, parts
 
 REPORTED = {"taken": 3.0, "x": 5.0, "y": 5.0, "heading": 90.0, "pixel": 0.005, "light": 2e4, "found": 7.0}
 
@@ -37,3 +38,23 @@ def test_who_has_no_picture_has_none(folder, tmp_path):
     assert Pictures(None).png("uav", REPORTED) is None
     (folder / "logs" / "vehicle" / FILE).write_bytes(b"no field")
     assert Pictures(folder).png("uav", REPORTED) is None
+
+
+def test_a_stream_has_each_picture_once_and_ends_with_its_run(folder):
+    pictures, looks = Pictures(folder), []
+    reported = [{}, REPORTED, REPORTED, {**REPORTED, "x": 6.0}]
+
+    def look():
+        looks.append(pictures.png("uav", reported[min(len(looks), 3)]))
+        return looks[-1]
+
+    async def read():
+        return [part async for part in parts(look, lambda: len(looks) < 6)]
+
+    *shown, end = asyncio.run(read())
+    assert end == b"--picture--\r\n"
+    assert len(shown) == 2
+    for part, picture in zip(shown, (looks[1], looks[3]), strict=True):
+        head, _, data = part.partition(b"\r\n\r\n")
+        assert head == b"--picture\r\nContent-Type: image/png\r\nContent-Length: %d" % len(picture)
+        assert data == picture + b"\r\n"
