@@ -31,27 +31,31 @@ BEFORE_IMPORTS = ("PYTHON", "NUMBA_", "COSIM_CACHE", "XDG_CACHE_HOME", "OPENBLAS
 class Forks:
     """Runs modules as `python -m` does, in forks of a process that has imported others.
 
-    Variables of the environment whose names start with one of `early` are read by what is imported.
+    Variables of the environment whose names start with one of `early` are read by what is imported. Modules come from
+    the checkout `root`, which has this file too.
     """
 
-    def __init__(self, *imported: str, early: tuple[str, ...] = BEFORE_IMPORTS) -> None:
+    def __init__(self, *imported: str, early: tuple[str, ...] = BEFORE_IMPORTS, root: Path = ROOT) -> None:
+        self.root = root
         self._imported, self._early = imported, early
         self._server: subprocess.Popen[bytes] | None = None
 
     def run(
-        self, module: str, *arguments: object, cwd: Path = ROOT, env: Mapping[str, str] = os.environ,
+        self, module: str, *arguments: object, cwd: Path = ROOT, env: Mapping[str, str] | None = None,
         reported: str = "", timeout: float = 250.0,
     ) -> subprocess.CompletedProcess[str]:  # fmt: skip
-        """What `python -m module arguments` answers in the folder `cwd` to `told` at its input.
+        """What `python -m module arguments` answers in the folder `cwd` to `reported` at its input.
 
         Raises `TimeoutExpired` after `timeout` seconds, when it has been killed.
         """
         words = [module, *map(str, arguments)]
-        if self._early_of(env) != self._early_of(os.environ):
+        own = self._environment()
+        env = own if env is None else env
+        if self._early_of(env) != self._early_of(own):
             return subprocess.run(
                 [sys.executable, "-m", *words],
                 cwd=cwd,
-                env={"PYTHONPATH": str(ROOT), **env},
+                env={"PYTHONPATH": str(self.root), **env},
                 input=reported,
                 text=True,
                 capture_output=True,
@@ -68,6 +72,9 @@ class Forks:
             raise subprocess.TimeoutExpired(words, timeout, said, complained)
         return subprocess.CompletedProcess(words, code, said, complained)
 
+    def _environment(self) -> Mapping[str, str]:
+        return os.environ if self.root == ROOT else {**os.environ, "PYTHONPATH": str(self.root)}
+
     def _early_of(self, env: Mapping[str, str]) -> dict[str, str]:
         return {name: value for name, value in env.items() if name.startswith(self._early)}
 
@@ -75,7 +82,8 @@ class Forks:
         """The exit code, negative after a signal; None if it was killed at its time limit."""
         if self._server is None or self._server.poll() is not None:
             command = [sys.executable, "-m", "tests.forked", *self._imported]
-            self._server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+            pipe, env = subprocess.PIPE, self._environment()
+            self._server = subprocess.Popen(command, cwd=self.root, env=env, stdin=pipe, stdout=pipe, bufsize=0)
             atexit.register(_end, self._server)
         to, fro = self._server.stdin, self._server.stdout
         assert to is not None
