@@ -110,7 +110,8 @@ COSIM = Forks(
     "cosim.cli.main", "cosim.results.session", "cosim.results.compiled", "cosim.results.convert",
     "cosim.scenario.plan.compile", "cosim.bus.loop_driver", "cosim.bus.mosaik_driver",
     "cosim.report.write", "cosim.report.compare", "pandas",
-    *(f"cosim.adapters.{name}.{module}" for name in ("continuum", "radio", "vehicle", "wifi", "replay", "live", "network", "telemetry")
+    *(f"cosim.adapters.{name}.{module}"
+      for name in ("continuum", "radio", "vehicle", "wifi", "replay", "live", "network", "telemetry")
       for module in ("config", "check", "adapter")),
 )  # fmt: skip
 
