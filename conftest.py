@@ -8,6 +8,7 @@ names the file that lists what was skipped; `pytest @FILE` runs that, and FILE.j
 
 from __future__ import annotations
 
+import atexit
 import functools
 import gc
 import importlib.util
@@ -167,7 +168,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    gc.unfreeze()  # extension modules tell of what is never freed
+    atexit.register(gc.unfreeze)  # extension modules tell of what is never freed; pytest collects garbage before that
     file = os.environ.get("COSIM_SKIPS")
     if file and not hasattr(session.config, "workerinput"):
         text = json.dumps(_SKIPPED) if file.endswith(".json") else "".join(f"{name}\n" for name in _SKIPPED)

@@ -20,9 +20,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 BEFORE_IMPORTS = ("PYTHON", "NUMBA_", "COSIM_CACHE", "XDG_CACHE_HOME", "OPENBLAS_", "LD_")
@@ -31,27 +32,31 @@ BEFORE_IMPORTS = ("PYTHON", "NUMBA_", "COSIM_CACHE", "XDG_CACHE_HOME", "OPENBLAS
 class Forks:
     """Runs modules as `python -m` does, in forks of a process that has imported others.
 
-    Variables of the environment whose names start with one of `early` are read by what is imported.
+    Variables of the environment whose names start with one of `early` are read by what is imported. Modules come from
+    the checkout `root`, which has this file too.
     """
 
-    def __init__(self, *imported: str, early: tuple[str, ...] = BEFORE_IMPORTS) -> None:
+    def __init__(self, *imported: str, early: tuple[str, ...] = BEFORE_IMPORTS, root: Path = ROOT) -> None:
+        self.root = root
         self._imported, self._early = imported, early
         self._server: subprocess.Popen[bytes] | None = None
 
     def run(
-        self, module: str, *arguments: object, cwd: Path = ROOT, env: Mapping[str, str] = os.environ,
+        self, module: str, *arguments: object, cwd: Path = ROOT, env: Mapping[str, str] | None = None,
         reported: str = "", timeout: float = 250.0,
     ) -> subprocess.CompletedProcess[str]:  # fmt: skip
-        """What `python -m module arguments` answers in the folder `cwd` to `told` at its input.
+        """What `python -m module arguments` answers in the folder `cwd` to `reported` at its input.
 
         Raises `TimeoutExpired` after `timeout` seconds, when it has been killed.
         """
         words = [module, *map(str, arguments)]
-        if self._early_of(env) != self._early_of(os.environ):
+        own = self._environment()
+        env = own if env is None else env
+        if self._early_of(env) != self._early_of(own):
             return subprocess.run(
                 [sys.executable, "-m", *words],
                 cwd=cwd,
-                env={"PYTHONPATH": str(ROOT), **env},
+                env={"PYTHONPATH": str(self.root), **env},
                 input=reported,
                 text=True,
                 capture_output=True,
@@ -69,6 +74,9 @@ class Forks:
             raise subprocess.TimeoutExpired(words, timeout, said, complained)
         return subprocess.CompletedProcess(words, code, said, complained)
 
+    def _environment(self) -> Mapping[str, str]:
+        return os.environ if self.root == ROOT else {**os.environ, "PYTHONPATH": str(self.root)}
+
     def _early_of(self, env: Mapping[str, str]) -> dict[str, str]:
         return {name: value for name, value in env.items() if name.startswith(self._early)}
 
@@ -76,7 +84,8 @@ class Forks:
         """The exit code, negative after a signal; None if it was killed at its time limit."""
         if self._server is None or self._server.poll() is not None:
             command = [sys.executable, "-m", "tests.forked", *self._imported]
-            self._server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+            pipe, env = subprocess.PIPE, self._environment()
+            self._server = subprocess.Popen(command, cwd=self.root, env=env, stdin=pipe, stdout=pipe, bufsize=0)
             atexit.register(_end, self._server)
         to, fro = self._server.stdin, self._server.stdout
         assert to is not None
@@ -102,7 +111,8 @@ COSIM = Forks(
     "cosim.cli.main", "cosim.results.session", "cosim.results.compiled", "cosim.results.convert",
     "cosim.scenario.plan.compile", "cosim.bus.loop_driver", "cosim.bus.mosaik_driver",
     "cosim.report.write", "cosim.report.compare", "pandas",
-    *(f"cosim.adapters.{name}.{module}" for name in ("continuum", "radio", "vehicle", "wifi", "replay")
+    *(f"cosim.adapters.{name}.{module}"
+      for name in ("continuum", "radio", "vehicle", "wifi", "replay", "live", "network", "telemetry")
       for module in ("config", "check", "adapter")),
 )  # fmt: skip
 
@@ -147,11 +157,27 @@ def _become(job: Mapping[str, Any]) -> None:
     importlib.invalidate_caches()
     module, *arguments = job["words"]
     sys.argv = [module, *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    code = 0
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as ending:
+        if isinstance(ending.code, str):
+            raise
+        code = ending.code or 0
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the fork as Python does, without freeing one by one the objects of all that its server has imported."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
 
 
 def _ready(names: Sequence[str]) -> None:
-    """Import what is named, and load the machine code of the adapters among it by living through their examples."""
+    """Import what is named and make it ready: machine code of adapters by their examples, models by a check."""
     for name in names:
         try:
             importlib.import_module(name)
@@ -163,6 +189,12 @@ def _ready(names: Sequence[str]) -> None:
 
         for adapter in ("continuum", "radio"):
             rehearse(registry.adapter_kind(adapter))
+    if "cosim.cli.main" in names:  # commands are imported and models of scenarios made when they are used first
+        from typer.testing import CliRunner
+
+        from cosim.cli.main import app
+
+        CliRunner().invoke(app, ["check", str(ROOT / "scenarios/hello")])
     gc.collect()
     gc.freeze()  # pages with objects stay those of all forks
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import Forks
+
 ROOT = Path(__file__).resolve().parents[2]
 # What needs an extension: arguments of `cosim`, and the extension.
 NEED = {
@@ -59,19 +61,25 @@ def copied(folder, names, *left_out):
 
 @pytest.fixture(scope="module")
 def core(tmp_path_factory):
-    return copied(tmp_path_factory.mktemp("core"), ("cosim", "adapters", "scenarios"), "tests")
+    folder = copied(tmp_path_factory.mktemp("core"), ("cosim", "adapters", "scenarios"), "tests")
+    (folder / "tests").mkdir()
+    shutil.copy(ROOT / "tests/forked.py", folder / "tests")
+    return Forks("cosim.cli.main", "cosim.scenario.plan.compile", root=folder)
+
+
+def environment(folder):
+    return {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "200", "COSIM_REQUIRE": "", "COSIM_SKIPS": ""}
 
 
 def python(folder, *words, timeout=250):
-    environment = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "200", "COSIM_REQUIRE": "", "COSIM_SKIPS": ""}
     command = [sys.executable, *words]
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+        command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=timeout, check=False
     )
 
 
 def cosim(core, words):
-    return python(core, "-m", "cosim", *words.split())
+    return core.run("cosim", *words.split(), cwd=core.root, env=environment(core.root))
 
 
 def test_the_core_runs_and_lists_its_scenarios(core):
@@ -93,7 +101,7 @@ def test_many_environments_at_once_name_the_extension(core):
 
 def test_search_does_without_the_policy_of_an_extension(core):
     code = "from cosim.schedulers.search import Search; print(Search().warm)"
-    assert python(core, "-c", code).stdout == "None\n"
+    assert python(core.root, "-c", code).stdout == "None\n"
 
 
 @pytest.mark.slow

@@ -177,11 +177,13 @@ def test_only_what_an_edit_touches_is_compiled_anew(toy):
 @pytest.mark.slow
 def test_several_processes_may_compile_at_the_same_time(toy):
     settings = environment(PYTHONPATH=f"{toy}{os.pathsep}{ROOT}", PYTHONDONTWRITEBYTECODE="1")
-    command = [sys.executable, "-c", ASK]
+    command = [sys.executable, "-c", f"{ASK}; print(sum(answer.stats.cache_misses.values()))"]
     started = [subprocess.Popen(command, cwd=toy, env=settings, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     said = [process.communicate(timeout=200)[0] for process in started]
     assert [process.returncode for process in started] == [0, 0, 0]
     assert {words.split()[1] for words in said} == {"41"}
+    assert sorted(words.split()[3] for words in said) == ["0", "0", "1"]  # the others wait for the one that compiles
+    assert not list(toy.rglob("*.lock"))
     assert ask(toy) == "True 41 True"
 
 
