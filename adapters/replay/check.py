@@ -26,7 +26,8 @@ def problems(config: ReplayConfig, context: Context) -> list[Problem]:
         found = trajectories(config, context)
     except ScenarioError as error:
         return [*fleets(context), *error.problems]
-    return [*fleets(context), *_room(config, context, found), *_off(config, context, found)]
+    took = Problem(f"'{config.file}' {found.summary}", f"adapters.{context.name}", fatal=False, note=True)
+    return [*fleets(context), took, *_room(config, context, found), *_off(config, context, found)]
 
 
 def _room(config: ReplayConfig, context: Context, found: Trajectories) -> Iterator[Problem]:

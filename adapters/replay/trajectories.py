@@ -103,6 +103,14 @@ class Trajectories:
         """Number of samples."""
         return len(self._moment)
 
+    @property
+    def summary(self) -> str:
+        """What was taken of the file: members, samples, time span (s), and columns under other names or in units."""
+        first, last = (time * 1e-9 for time in self.span)
+        many = len(self.ids) > 1
+        text = f"{len(self)} positions of {len(self.ids)} member{'s' if many else ''} from {first:g} s to {last:g} s"
+        return "; ".join((f"gives {text}", *self.taken))
+
     def at(self, moment: int, *, interpolate: bool, gap: int | None) -> tuple[Indices, dict[str, Floats]]:
         """Who is there at `moment` (ns), as ascending indices into `ids`, and their columns (x, y, z, ..., and extras).
 

@@ -47,6 +47,7 @@ def check(
             "adapters": [adapter.name for adapter in plan.adapters],
             "ticks": plan.ticks,
             "estimate": cost.as_dict(),
+            "taken": plan.taken,
             "warnings": warned,
         }
         emit(
@@ -55,7 +56,9 @@ def check(
             f"{plan.name}: ok - {count(len(plan.scene.nodes), 'node')}, {count(len(plan.scene.fleets), 'fleet')}, "
             f"{count(len(plan.scene.workloads), 'workload')}, {count(plan.ticks, 'tick')} of {plan.step:g} s, "
             f"adapters {', '.join(adapter.name for adapter in plan.adapters)}\n"
-            f"one run: {cost}" + "".join(f"\nwarning: {_placed(loaded, warning)}" for warning in warned),
+            f"one run: {cost}"
+            + "".join(f"\n{text}" for text in plan.taken)
+            + "".join(f"\nwarning: {_placed(loaded, warning)}" for warning in warned),
         )
 
 

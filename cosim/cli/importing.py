@@ -38,6 +38,8 @@ def finish(imported: Imported, out: Path, *, force: bool, strict: bool, as_json:
             note(f"{notice.level}: {notice}")
     levels = Counter(notice.level for notice in imported.notices)
     reported = ", ".join(f"{number} {level}" for level, number in sorted(levels.items()))
+    shown = {key.replace("_", " "): _shown(value) for key, value in imported.facts.items()}
+    took = ", ".join(f"{key} {text}" for key, text in shown.items() if text)
     emit(
         {
             "scenario": str(path),
@@ -46,5 +48,13 @@ def finish(imported: Imported, out: Path, *, force: bool, strict: bool, as_json:
             "notices": [notice.as_dict() for notice in imported.notices],
         },
         as_json,
-        f"scenario  {path} - {count(len(imported.notices), 'notice')}{f' ({reported})' if reported else ''}",
+        (f"took      {took}\n" if took else "")
+        + f"scenario  {path} - {count(len(imported.notices), 'notice')}{f' ({reported})' if reported else ''}",
     )
+
+
+def _shown(value: object) -> str:
+    """A figure of an import for people; "" for what is more than one."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return ""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if isinstance(value, float) else value

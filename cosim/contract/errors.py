@@ -49,6 +49,7 @@ class Problem:
     column: int | None = None  # 1-based
     hint: str = ""
     fatal: bool = True  # False: a warning, the scenario can be run
+    note: bool = False  # with `fatal` False: no warning, but what was taken of a file
 
     def __str__(self) -> str:
         where = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)

@@ -158,6 +158,9 @@ def run_plan(
         if again is None:
             stack.enter_context(_gone_if_refused(folder))
         stack.enter_context(_log_into(folder.path / "logs" / "run.log"))
+        for text in plan.taken:
+            log.info("%s", text)
+            say(text)
         for warning in plan.warnings:
             log.warning("%s", warning)
             say(f"warning: {warning}")

@@ -13,16 +13,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
+from typer.testing import CliRunner
 
 from cosim.adapters.replay import ADAPTER
-from cosim.adapters.replay.check import problems
+from cosim.adapters.replay.check import problems as told
 from cosim.adapters.replay.config import ReplayConfig
+from cosim.cli.main import app
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Fleet, Geo, Node, Scene
 from cosim.contract.errors import RunError, ScenarioError
 from cosim.contract.frame import fault
 from cosim.contract.geo import LocalFrame
 from cosim.contract.signals import MOBILITY
+from cosim.results.session import run_plan
+from cosim.scenario.plan.compile import plan_of
 
 TEMPLATE = Node("cars", "vehicle", "device")
 
@@ -36,6 +40,11 @@ def started(root, file, *, capacity=50, geo=None, **config):
     adapter = ADAPTER.build(ReplayConfig.model_validate({"file": str(file), **config}))
     adapter.start(Context("replay", scene, 1.0, 100.0, (1,), str(root), str(root)))
     return adapter
+
+
+def problems(config, context):
+    """What is told of a replay without what it took of its file."""
+    return [one for one in told(config, context) if not one.note]
 
 
 def step(adapter, time):
@@ -266,9 +275,9 @@ def test_a_fleet_that_is_too_small_names_its_key(tmp_path):
     with pytest.raises(RunError, match=r"set nodes\.cars\.capacity to 2"):
         step(adapter, 0.0)
     context = Context("replay", adapter_scene(1), 1.0, 100.0, (1,), str(tmp_path), "")
-    (found,) = ADAPTER.problems(ReplayConfig(file="t.csv"), context)
+    (found,) = problems(ReplayConfig(file="t.csv"), context)
     assert (found.path, found.hint) == ("nodes.cars.capacity", "write  capacity: 2")
-    assert ADAPTER.problems(ReplayConfig(file="t.csv"), replace(context, scene=adapter_scene(2))) == []
+    assert problems(ReplayConfig(file="t.csv"), replace(context, scene=adapter_scene(2))) == []
 
 
 def test_exactly_one_fleet_is_needed(tmp_path):
@@ -393,3 +402,21 @@ def test_sumo_writes_times_of_day_too(tmp_path):
     steps = "".join(f"<timestep time='07:00:0{k}.00'><vehicle id='a' x='{k}' y='0'/></timestep>" for k in range(5))
     path.write_text(f"<fcd-export>{steps}</fcd-export>")
     assert named(step(started(tmp_path, path, offset="7 h"), 3.0))["a"][0] == 3.0
+
+
+def test_check_and_run_report_what_a_replay_took_of_its_file(tmp_path):
+    (tmp_path / "cars.csv").write_text("time [ms],id,x,y\n0,a,0,0\n2000,a,20,0\n0,b,0,5\n2000,b,20,5\n0,,1,1\n")
+    file = tmp_path / "scenario.cosim.yaml"
+    file.write_text(
+        "apiVersion: cosim/v1\nkind: Scenario\nname: took\nrun: {duration: 2 s, step: 1 s}\n"
+        "adapters: {replay: {file: cars.csv}}\nnodes:\n  car: {kind: vehicle, fleet: replay, capacity: 4}\n"
+    )
+    taken = "'cars.csv' gives 4 positions of 2 members from 0 s to 2 s; time is taken from 'time [ms]' in ms"
+    plan = plan_of(file)
+    assert plan.taken == (f"adapters.replay: {taken}",)
+    assert plan.warnings == ("adapters.replay: 'cars.csv': 1 rows have a place and no id: they are left out",)
+    assert plan.hash == replace(plan, taken=()).hash
+    assert taken in CliRunner().invoke(app, ["check", str(file)]).output
+    said = []
+    run_plan(plan, tmp_path / "runs", driver="loop", say=said.append)
+    assert f"adapters.replay: {taken}" in said

@@ -59,7 +59,8 @@ def compile_plan(loaded: Loaded, *, force: bool = False) -> Plan:
     found = compiler.problems()
     if fatal := [problem for problem in found if problem.fatal]:
         raise ScenarioError(in_order(fatal, loaded.files))
-    plan = compiler.plan([f"{one.path}: {_said(one)}" if one.path else _said(one) for one in found])
+    said = [(one.note, f"{one.path}: {_said(one)}" if one.path else _said(one)) for one in found]
+    plan = compiler.plan([text for note, text in said if not note], [text for note, text in said if note])
     if not force:
         from cosim.scenario.plan.estimate import Machine, estimate
 
@@ -106,7 +107,9 @@ class _Compiler:
     def problems(self) -> list[Problem]:
         """What is wrong, and what the adapters would refuse; also what they only warn of."""
         asked = [
-            self.loaded.problem(problem.path, problem.message, problem.hint, fatal=problem.fatal)
+            replace(
+                self.loaded.problem(problem.path, problem.message, problem.hint, fatal=problem.fatal), note=problem.note
+            )
             if problem.file is None
             else problem
             for adapter in self.adapters
@@ -169,7 +172,7 @@ class _Compiler:
             name for name, kind in kinds.items() if kind.origin == "simulated" and "workloads" in (kind.acts_on or ())
         ]
 
-    def plan(self, warned: Sequence[str]) -> Plan:
+    def plan(self, warned: Sequence[str], taken: Sequence[str]) -> Plan:
         """The plan of a scenario without problems."""
         scenario, run = self.loaded.scenario, self.loaded.scenario.run
         waits = any(node.missing == "wait" for _, node in self.scene.computers())
@@ -190,6 +193,7 @@ class _Compiler:
             root=self.loaded.path.parent,
             resolved=self.loaded.text,
             warnings=(*_extrapolated(self.loaded), *warnings(self.scene, self.adapters, self._makers()), *warned),
+            taken=tuple(taken),
         )
 
 

@@ -90,6 +90,7 @@ class Plan:
     root: Path  # folder of the scenario file
     resolved: str  # the scenario after includes and overrides, as YAML
     warnings: tuple[str, ...] = ()  # what a reader of the results should know: calibrated values that are extrapolated
+    taken: tuple[str, ...] = ()  # what adapters took of files of others: rows, members, span
 
     @property
     def step(self) -> float:
@@ -121,7 +122,7 @@ class Plan:
         description make no other run.
         """
         data = dict(self.compact)
-        for words in ("title", "description", "resolved", "warnings"):
+        for words in ("title", "description", "resolved", "warnings", "taken"):
             del data[words]
         text = json.dumps(data, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()

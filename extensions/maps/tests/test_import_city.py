@@ -361,3 +361,11 @@ def test_a_map_without_streets_is_called_what_it_is(tmp_path, ways, words):
     (tmp_path / "a.osm").write_text(f"<osm>{ways}</osm>")
     with pytest.raises(ScenarioError, match=words):
         osm.read(tmp_path / "a.osm")
+
+
+def test_an_import_prints_what_it_took_and_what_it_left_out(tmp_path):
+    file = tmp_path / "s.csv"
+    file.write_text("lat,lon\n45.0,7.6\n45.01,7.61\n,\n")
+    done = CliRunner().invoke(app, ["import", "stations", str(file), "--out", str(tmp_path / "out")])
+    assert "took      stations 2, users 100\n" in done.output
+    assert "1 rows without a place are left out" in done.output
