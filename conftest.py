@@ -64,7 +64,8 @@ _PACKAGES = {
 _SKIPPED: dict[str, str] = {}  # node id -> why
 # The folders that take longest come first, the longest before the others: no worker is left with one at the end.
 _LONGEST = ("tests/unit/twin/", "adapters/vehicle/", "tests/unit/engine/continuum/")
-_FOLLOWS_CLOCK = ("docker", "netns", "clients")  # the marks of what is late on a busy machine
+_REAL = ("docker", "netns", "clients")  # the marks of what runs outside of the tests' process, at the clock's pace
+_FOLLOWS_CLOCK = (*_REAL, "clock")  # the marks of what is late on a busy machine
 _NICENESS = os.getpriority(os.PRIO_PROCESS, 0)
 _UNTIL = float(os.environ.get("COSIM_UNTIL", "inf"))
 DATA = Path(__file__).resolve().parent / "../shared/data"
@@ -137,7 +138,7 @@ def _together(item: pytest.Item) -> str:
     if _has(item, "slow", "chaos", "clients"):
         # What really runs takes a core: one in containers, one in namespaces, and one client of others at a time,
         # which mostly wait, beside those that compute.
-        return next((name for name in _FOLLOWS_CLOCK if _has(item, name)), "")
+        return next((name for name in _REAL if _has(item, name)), "")
     # The short ones of a folder use the same fixtures and compiled functions: each of three workers would make its own.
     return "/".join(item.nodeid.partition("::")[0].split("/")[:3])
 

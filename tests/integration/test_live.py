@@ -19,7 +19,7 @@ from cosim.talk import control, keys
 
 pytest.importorskip("pandas")
 
-pytestmark = [pytest.mark.slow, pytest.mark.chaos]
+pytestmark = [pytest.mark.slow, pytest.mark.chaos, pytest.mark.clock]
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 40.0  # s

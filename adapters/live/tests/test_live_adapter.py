@@ -154,6 +154,7 @@ def test_machines_report_move_and_run_tasks(tmp_path, agents):
         made.close()
 
 
+@pytest.mark.clock
 def test_two_machines_share_the_tasks(tmp_path, agents):
     for name in ("a", "b"):
         agents(name, None)

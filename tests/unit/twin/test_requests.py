@@ -209,6 +209,7 @@ class Sleeping(BaseHTTPRequestHandler):
 
 
 @pytest.mark.slow
+@pytest.mark.clock
 def test_a_service_of_one_s_own_is_measured_over_http(tmp_path):
     class Server(HTTPServer):
         request_queue_size = 200
