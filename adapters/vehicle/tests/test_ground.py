@@ -267,3 +267,13 @@ def test_without_a_terrain_or_obstacles_nothing_else_is_written():
     assert "proximity" not in ADAPTER.ports_of(VehicleConfig()).writes
     assert "proximity" in ADAPTER.ports_of(VehicleConfig(obstacles="farm.geojson")).writes
     assert "proximity" not in Run().adapter.finish()
+
+
+def test_heights_in_a_map_of_obstacles_are_told_to_have_no_effect(farm):
+    data = json.loads((farm / "farm.geojson").read_text())
+    (ring,) = data["features"][0]["geometry"]["coordinates"]
+    data["features"][0]["geometry"]["coordinates"] = [[[*place, 240.0] for place in ring]]
+    (farm / "farm.geojson").write_text(json.dumps(data))
+    (told,) = checked(farm, geo=HOME, obstacles="farm.geojson")
+    assert (told.fatal, told.path) == (False, "adapters.vehicle.obstacles")
+    assert "of 1 features of 'farm.geojson' the third coordinate, a height, has no effect" in told.message
