@@ -115,9 +115,13 @@ def _philly_log(path: Path, left_out: list[str]) -> tuple[Floats, Floats, Floats
             listed = json.load(file)
     except (ValueError, EOFError) as error:
         raise fault(path, f"is not JSON: {error}") from None
-    rows, without = [], 0
+    rows, without, twice, seen = [], 0, 0, set[str]()
     for number, job in enumerate(listed):
         try:
+            if (name := str(job.get("jobid") or "")) in seen:
+                twice += 1
+                continue
+            seen |= {name} - {""}
             spent, gpus = 0.0, 0
             for attempt in job["attempts"]:
                 took = _time(attempt.get("end_time")) - _time(attempt.get("start_time"))
@@ -132,6 +136,8 @@ def _philly_log(path: Path, left_out: list[str]) -> tuple[Floats, Floats, Floats
         raise fault(path, "has no jobs")
     if without:
         left_out.append(f"{without} attempts have no start and later end: they count as no time")
+    if twice:
+        left_out.append(f"{twice} jobs have the id of one before: they are left out")
     submitted, duration, gpus, milli = np.array(rows).T
     return submitted, duration, gpus, milli
 

@@ -113,3 +113,12 @@ def test_a_zone_in_a_cell_counts(tmp_path):
     found = read("philly", path)
     assert found.start == 1506816000.0
     assert len(found.left_out) == 1
+
+
+def test_jobs_that_the_log_has_twice_count_once(tmp_path):
+    path = tmp_path / "trace"
+    one = {**LOG[0], "jobid": "application_1"}
+    path.write_text(json.dumps([one, one, {**LOG[0], "jobid": "application_2"}]))
+    found = read("philly", path)
+    assert len(found) == 2
+    assert found.left_out == ("1 jobs have the id of one before: they are left out",)
