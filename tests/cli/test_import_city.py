@@ -61,7 +61,7 @@ def test_stations_of_another_place_are_refused_and_far_ones_told(tmp_path):
     table.write_text("latitude,longitude,name\n1,1,a\n")
     with pytest.raises(ScenarioError, match=r"has no station within 5 km of a road of town.osm"):
         osm.read(town, stations=table)
-    table.write_text(f"latitude,longitude,name\n0,0,a\n{LATITUDE},{LONGITUDE},b\n")
+    table.write_text(f"latitude,longitude,name\n1,1,a\n{LATITUDE},{LONGITUDE},b\n")
     (reported,) = osm.read(town, stations=table).notices
     assert "over 5 km from any road: station-a" in str(reported)
 
