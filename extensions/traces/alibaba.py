@@ -15,7 +15,7 @@ from cosim.contract.delimited import fault, header
 from cosim.extensions.traces.google import parts
 from cosim.extensions.traces.grid import Grid
 from cosim.extensions.traces.model import Floats, TaskTrace, UtilisationTraces
-from cosim.extensions.traces.table import TraceColumn, blocks, percent, whole
+from cosim.extensions.traces.table import LATEST, TraceColumn, blocks, percent, whole
 
 PERIOD = 300.0  # s
 AGGREGATE_PERIOD = 30.0  # s
@@ -48,7 +48,7 @@ def read_tasks(source: Path, *, tasks: int | None = None) -> TaskTrace:
     names = TASKS_2017 if len(first) == len(TASKS_2017) else TASKS
     wanted = (
         TraceColumn("task", "text"), TraceColumn("job", "text"), TraceColumn("status", "text"),
-        TraceColumn("begin"), TraceColumn("end", optional=True),
+        TraceColumn("begin", at_most=LATEST), TraceColumn("end", optional=True),
         TraceColumn("instances", optional=True, at_least=0.0), TraceColumn("plan_cpu", optional=True, at_least=0.0),
     )  # fmt: skip
     ids: list[str] = []
