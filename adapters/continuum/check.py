@@ -11,7 +11,7 @@ from cosim.adapters.continuum.config import ContinuumConfig, TraceConfig
 from cosim.contract import plugins
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node, Scene, SlotRange, Stage, Workload
-from cosim.contract.errors import Problem, SetupError, refusals
+from cosim.contract.errors import Problem, ScenarioError, SetupError, refusals
 from cosim.contract.functions import function
 from cosim.contract.hints import did_you_mean
 from cosim.contract.selector import matcher
@@ -28,7 +28,8 @@ def problems(config: ContinuumConfig, context: Context) -> list[Problem]:
         *_scheduler(config, at),
         *_deciding(config, scene, f"{at}.deciding"),
         *_agents(config, context, at),
-        *_hosts(scene, config.scheduler, at),
+        *_fleets(scene),
+        *misses(scene, config.scheduler, at),
         *_equipment(scene),
         *_lengths(scene, context.duration),
         *_stages(scene),
@@ -38,7 +39,6 @@ def problems(config: ContinuumConfig, context: Context) -> list[Problem]:
         *_scaled(config, scene, at),
         *(_places(config.network.model, scene, at) if config.network is not None else ()),
         *_agreements(scene),
-        *_bound(scene, config.scheduler),
         *_elsewhere(config, context.written, at),
         *_files(scene, Path(context.root), context.duration),
         *(stranded(context) if config.network is None and context.written else ()),
@@ -98,12 +98,16 @@ def _deciding(config: ContinuumConfig, scene: Scene, at: str) -> Iterator[Proble
         yield Problem(text, f"{at}.as", hint="write a time for runs that repeat bit by bit", fatal=False)
 
 
-def _hosts(scene: Scene, scheduler: str, at: str) -> Iterator[Problem]:
-    """Fleets that cannot be, and hosts that a scheduler misses."""
+def _fleets(scene: Scene) -> Iterator[Problem]:
+    """Fleets that cannot be."""
     for fleet in scene.fleets:
         if fleet.template.tier != "device":
             text = f"fleet '{fleet.name}' is of tier {fleet.template.tier}; the continuum takes fleets as devices only"
             yield Problem(text, f"nodes.{fleet.name}.tier", hint="remove 'tier', or make the hosts static nodes")
+
+
+def misses(scene: Scene, scheduler: str, at: str = "") -> Iterator[Problem]:
+    """Hosts that a scheduler misses."""
     if not scene.workloads:
         return
     hosts = [node for node in scene.nodes if node.cores > 0 and node.tier != "device"]
@@ -123,6 +127,10 @@ def _hosts(scene: Scene, scheduler: str, at: str) -> Iterator[Problem]:
                 hint = "give it a 'cpu', or choose another scheduler"
                 text = f"scheduler 'local', but source '{idle.id}' has no cpu"
                 yield Problem(text, path=f"workloads.{load.name}.from", hint=hint)
+    if any(load.bound for load in scene.workloads):
+        from cosim.adapters.continuum import affinity  # needs the engine
+
+        yield from affinity.problems(scene, scheduler)
 
 
 def _settings(config: ContinuumConfig, scene: Scene, at: str) -> Iterator[Problem]:
@@ -339,13 +347,6 @@ def _agreements(scene: Scene) -> Iterator[Problem]:
                 yield Problem(f"rule {error}", path=f"workloads.{load.name}.sla.per")
 
 
-def _bound(scene: Scene, scheduler: str) -> Iterator[Problem]:
-    if any(load.bound for load in scene.workloads):
-        from cosim.adapters.continuum import affinity  # needs the engine
-
-        yield from affinity.problems(scene, scheduler)
-
-
 def _files(scene: Scene, root: Path, duration: float) -> Iterator[Problem]:
     """Files of tasks and of prices that cannot be read as such; they are read as the engine reads them."""
     traced = [load for load in scene.workloads if load.arrivals == "trace"]
@@ -357,6 +358,15 @@ def _files(scene: Scene, root: Path, duration: float) -> Iterator[Problem]:
     from cosim.engine.continuum import tariff
 
     for load in traced:
-        yield from refusals(partial(demand.trace, load, slots_of(load.sources), scene, root))
+        try:
+            found = demand.trace(load, slots_of(load.sources), scene, root)
+        except ScenarioError as error:
+            yield from error.problems
+            continue
+        if found is not None and len(found.time) and load.start + found.time.min() >= duration:
+            first = float(found.time.min())
+            text = f"the first task of the file comes at {first:g} s, and the run ends at {duration:g} s"
+            hint = "times are in s after the start of the workload"
+            yield Problem(text, f"workloads.{load.name}.arrivals", hint=hint, fatal=False)
     for one in priced:
         yield from refusals(partial(tariff.rate, one, root, duration))

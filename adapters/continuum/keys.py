@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from cosim.adapters.continuum.check import misses
+from cosim.contract import plugins
 from cosim.contract.block import EventKey
+from cosim.contract.entities import Scene
+from cosim.contract.errors import SetupError
 from cosim.contract.trust import Words
 from cosim.schedulers import BUILTIN, SchedulerError, of_files, scheduler
 
@@ -35,12 +40,29 @@ class SetScheduler(EventKey):
         files = of_files(config.scheduler)
         return "policy files place the tasks; use 'deploy', 'remove' or 'scale'" if files else ""
 
+    def unfit(self, config: Any, scene: Scene, nodes: Sequence[str], root: Path) -> str:  # noqa: ANN401
+        if not scene.workloads:
+            return "the scenario has no workloads, about whose tasks a scheduler decides"
+        return next((one.message for one in misses(scene, self.scheduler) if one.fatal), "")
+
 
 class _Placing(EventKey):
     component: Words = Field(description="name of the component: that of its workload")
 
     def refusal(self, config: Any, nodes: Sequence[str]) -> str:  # noqa: ANN401 - `ContinuumConfig`
         return "" if of_files(config.scheduler) else "only the scheduler 'mlsysops' has components at nodes"
+
+    def unfit(self, config: Any, scene: Scene, nodes: Sequence[str], root: Path) -> str:  # noqa: ANN401
+        try:
+            agents = plugins.load("agents", config.scheduler)
+        except SetupError:  # which the check of the scheduler reports
+            return ""
+        known = sorted(agents.components(getattr(config, config.scheduler), scene, root))
+        if self.component not in known:
+            return f"there is no component '{self.component}': there is {', '.join(known) or 'none'}"
+        able = {node.id for node in scene.nodes if node.cores > 0}
+        idle = [name for name in nodes if name not in able]
+        return f"'{idle[0]}' has no cpu, so it holds no component" if idle and not isinstance(self, Remove) else ""
 
 
 class Deploy(_Placing):

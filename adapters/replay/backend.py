@@ -17,7 +17,7 @@ from cosim.adapters.replay.trajectories import Floats, Indices, TrajectorySample
 from cosim.contract import delimited
 from cosim.contract.errors import ScenarioError
 from cosim.contract.reading import packed
-from cosim.contract.reading.columns import Head, clock_of, head, plain_name, stamps
+from cosim.contract.reading.columns import Head, clock_of, head, past_midnight, plain_name, stamps
 from cosim.contract.units import DIMENSIONS
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ _DIMENSIONS = {
     "time": "time", "x": "length", "y": "length", "z": "length", "height": "length", "speed": "speed",
     "heading": "angle", "lat": "angle", "lon": "angle",
 }  # fmt: skip
+_BESIDE = ("vehicle_lane", "vehicle_edge", "vehicle_type", "person_id", "container_id")  # of SUMO: who a row is of
+_WALKING = ("DEFAULT_PEDTYPE", "DEFAULT_CONTAINERTYPE")
 BYTES_PER_SAMPLE = 160  # of memory at the peak: the raw columns and their sorted copies
 FLIGHTS = (".ulg", ".tlog", ".bin")  # logs of autopilots
 _CHUNK = 1 << 20  # bytes of XML handed to the parser at once
@@ -98,7 +100,7 @@ def _read_xml(path: Path, columns: Mapping[str, str], most: int) -> TrajectorySa
     member, now = array("q"), array("d")
     values: dict[str, array[float]] = {}
     attributes: dict[str, str] = {}  # quantity -> attribute, known from the first vehicle on
-    clock = [float("-inf")]
+    clock, walking = [float("-inf")], [0]
 
     def number(text: str | None, what: str) -> float:
         try:
@@ -114,6 +116,8 @@ def _read_xml(path: Path, columns: Mapping[str, str], most: int) -> TrajectorySa
             if not time > clock[0]:
                 raise UnreadableError(f"time {time:g} s comes after {clock[0]:g} s", parser.CurrentLineNumber)
             clock[0] = time
+        elif name in ("person", "container"):
+            walking[0] += 1
         elif name == "vehicle":
             if clock[0] == float("-inf"):
                 raise UnreadableError("a vehicle stands outside of any timestep", parser.CurrentLineNumber)
@@ -142,9 +146,9 @@ def _read_xml(path: Path, columns: Mapping[str, str], most: int) -> TrajectorySa
     except (OSError, zlib.error, *packed.FAULTS) as error:
         raise UnreadableError(f"it cannot be read: {error}") from error
     read = {quantity: np.frombuffer(column, np.float64) for quantity, column in values.items()}
-    return TrajectorySamples(
-        tuple(codes), np.frombuffer(member, np.int64), {"time": np.frombuffer(now, np.float64), **read}
-    )
+    doubts = (f"{walking[0]} rows are of persons or containers: they are left out",) if walking[0] else ()
+    columns_read = {"time": np.frombuffer(now, np.float64), **read}
+    return TrajectorySamples(tuple(codes), np.frombuffer(member, np.int64), columns_read, doubts=doubts)
 
 
 def _choose(found: tuple[str, ...], columns: Mapping[str, str], line: int | None = None) -> dict[str, str]:
@@ -191,6 +195,7 @@ def _csv_batches(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[dict[
         found = tuple(delimited.header(path, mark))
         chosen = _choose(found, columns, 1)
         types = {name: pa.string() if quantity in ("id", "time") else pa.float64() for quantity, name in chosen.items()}
+        types |= {name: pa.string() for name in _BESIDE if name in found}
         for batch in delimited.batches(path, types, names=found, mark=mark, strings_can_be_null=True):
             yield chosen, batch
     except delimited.CellsError as error:
@@ -204,7 +209,8 @@ def _parquet_batches(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[d
     try:
         with parquet.ParquetFile(path) as file:
             chosen = _choose(tuple(file.schema_arrow.names), columns)
-            for batch in file.iter_batches(columns=list(chosen.values())):
+            more = [name for name in _BESIDE if name in file.schema_arrow.names]
+            for batch in file.iter_batches(columns=[*dict.fromkeys((*chosen.values(), *more))]):
                 yield chosen, batch
     except (pa.ArrowInvalid, OSError) as error:
         raise UnreadableError(f"it cannot be read as Parquet: {error}") from error
@@ -224,16 +230,20 @@ def _read_table(
     codes: dict[str, int] = {}
     members: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
     parts: dict[str, list[Floats]] = {}
-    count = unnamed = seen = 0
+    count = unnamed = seen = walking = zoneless = 0
     dated = False
     chosen: dict[str, str] = {}
     for chosen, batch in batches:
         ids = batch.column(chosen["id"])
         if not pa.types.is_string(ids.type):
             ids = ids.cast(pa.string())
+        ids = pc.utf8_trim_whitespace(ids)
         named = pc.fill_null(pc.not_equal(ids, ""), False)
         place = batch.column(chosen["lat" if "lat" in chosen else "x"])
         unnamed += pc.sum(pc.and_(pc.invert(named), pc.is_valid(place))).as_py() or 0
+        walkers = _walkers(batch, named)
+        walking += pc.sum(walkers).as_py() or 0
+        named = pc.and_(named, pc.invert(walkers))
         batch, ids = batch.filter(named), ids.filter(named)
         count += len(ids)
         if count > most:
@@ -251,12 +261,14 @@ def _read_table(
                 if quantity != "time":
                     raise
                 dated, rows = True, np.flatnonzero(named.to_numpy(zero_copy_only=False)) + seen
-                values = _dates(column, name, partial(_line, path, rows))
+                values, spelt = _dates(column, name, partial(_line, path, rows))
+                zoneless += spelt
             parts.setdefault(quantity, []).append(values)
         seen += len(named)
     if not count:
         raise UnreadableError("there is no sample in it")
     read = {quantity: np.concatenate(part) for quantity, part in parts.items()}
+    member, midnights = np.concatenate(members), 0
     taken, begin = [], 0.0
     for quantity, name in chosen.items():
         said = _head(quantity, name)
@@ -265,16 +277,44 @@ def _read_table(
             if found.absolute:  # a run begins at time 0
                 begin = float(np.nanmin(found.seconds))
                 taken.append(f"time counts from {np.datetime64(round(begin * 1e3), 'ms')}Z")
+            elif dated:
+                seconds, midnights = past_midnight(found.seconds, member)
+                found = found._replace(seconds=seconds)
             read["time"] = found.seconds - begin
         elif quantity != "id":
             read[quantity] = read[quantity] * said.factor
         if said.unit:
             taken.append(f"{quantity} is taken from '{name}' in {said.unit}")
-    doubts = (f"{unnamed} rows have a place and no {chosen['id']}: they are left out",) if unnamed else ()
+    doubts = [f"{unnamed} rows have a place and no {chosen['id']}: they are left out"] if unnamed else []
+    doubts += [f"{walking} rows are of persons or containers: they are left out"] if walking else []
+    if 0 < zoneless < count:
+        doubts.append(f"{zoneless} times name no time zone, and others do: they are taken as UTC")
+    doubts += [f"{midnights} times of day pass midnight: the rows behind are of the next day"] if midnights else []
     declared = chosen["time"] == NAMES["time"][0]  # SUMO's
     return TrajectorySamples(
-        tuple(codes), np.concatenate(members), read, begin=begin, declared=declared, taken=tuple(taken), doubts=doubts
+        tuple(codes), member, read, begin=begin, declared=declared, taken=tuple(taken), doubts=tuple(doubts)
     )
+
+
+def _walkers(batch: pa.RecordBatch, named: pa.Array) -> pa.Array:
+    """Which rows are of persons or containers, as SUMO writes them among the vehicles, or beside them (xml2csv)."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    there = set(batch.schema.names)
+
+    def filled(column: str) -> pa.Array:
+        if column not in there:
+            return pa.array(np.zeros(batch.num_rows, np.bool_))
+        return pc.fill_null(pc.not_equal(batch.column(column).cast(pa.string()), ""), False)
+
+    found = pc.and_(pc.invert(named), pc.or_(filled("person_id"), filled("container_id")))
+    if "vehicle_type" in there:
+        kinds = batch.column("vehicle_type").cast(pa.string())
+        found = pc.or_(found, pc.fill_null(pc.is_in(kinds, pa.array(_WALKING)), False))
+    if {"vehicle_lane", "vehicle_edge"} <= there and pc.any(filled("vehicle_lane")).as_py():  # else none has a lane
+        found = pc.or_(found, pc.and_(filled("vehicle_edge"), pc.invert(filled("vehicle_lane"))))
+    return found
 
 
 def _values(column: pa.Array, name: str) -> Floats:
@@ -289,8 +329,8 @@ def _values(column: pa.Array, name: str) -> Floats:
         raise UnreadableError(f"column '{name}' does not hold numbers: {error}") from error
 
 
-def _dates(column: pa.Array, name: str, line_of: Callable[[int], int | None]) -> Floats:
-    """(rows,) s of dates or times of day. Raises `UnreadableError`."""
+def _dates(column: pa.Array, name: str, line_of: Callable[[int], int | None]) -> tuple[Floats, int]:
+    """(rows,) s of dates or times of day, and how many dates have no time zone. Raises `UnreadableError`."""
     try:
         found = stamps(column.to_numpy(zero_copy_only=False), name)
     except ScenarioError as error:
@@ -298,4 +338,4 @@ def _dates(column: pa.Array, name: str, line_of: Callable[[int], int | None]) ->
     if found.wrong:
         row = int(np.argmax(np.isnan(found.seconds)))
         raise UnreadableError(f"column '{name}' holds '{found.example[:40]}', which is no time", line_of(row))
-    return found.seconds
+    return found.seconds, found.local

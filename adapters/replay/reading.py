@@ -50,7 +50,13 @@ def _located(samples: TrajectorySamples, config: ReplayConfig, geo: Geo | None) 
     if config.coordinates == "lon-lat" and "x" in columns:
         columns["lon"], columns["lat"] = columns.pop("x"), columns.pop("y")
     if "lat" not in columns:
-        return samples
+        if "height" not in columns:
+            return samples
+        doubt = (
+            "its heights have no effect beside x and y, whose height is z: name their column under 'columns: {z: ...}'"
+        )
+        taken = tuple(text for text in samples.taken if not text.startswith("height "))
+        return replace(samples, taken=taken, doubts=(*samples.doubts, doubt))
     if geo is None:
         raise ValueError("positions are in degrees, but the scenario has no 'geo: {origin: [lat, lon]}'")
     lat, lon = columns.pop("lat"), columns.pop("lon")

@@ -16,6 +16,7 @@ EARTH = 6.371e6  # m, mean radius
 FASTEST = 1000.0  # m/s between two samples; a higher speed means wrong units
 MOVING = 1.0  # m/s, below which a position that trembles says nothing of a speed
 DOUBTFUL, WRONG = 1.8, 10.0  # times that the speeds of a file and the motion in it may differ; 1.94: knots
+ASIDE = 60.0  # deg between heading and motion, beyond which an angle may be another one
 COLUMNS = ("x", "y", "z", "speed", "heading")
 HELD = ("mode", "armed", "failsafe")  # what holds until the next sample
 ANGLES = ("heading", "roll")  # deg, the short way round
@@ -82,6 +83,13 @@ class Trajectories:
         self.begin, self.taken = samples.begin, samples.taken
         found = self._contradiction(given, travel, step, same, declared=samples.declared)
         self.doubts = (*samples.doubts, *found)
+        if "heading" in given and not samples.declared:
+            motion = self._headings(np.diff(x), np.diff(y), travel, same)
+            moving = np.flatnonzero(same & (travel > MOVING * step))
+            off = np.abs((given["heading"][moving] - motion[moving] + 180.0) % 360.0 - 180.0)
+            if len(off) > 1 and (usual := float(np.median(off))) > ASIDE:
+                text = f"headings that are {usual:.0f} deg off the motion: are they degrees clockwise from north?"
+                self.doubts = (*self.doubts, text)
         if "speed" not in given:
             given["speed"] = self._hold(travel / np.where(same, step, 1.0), same)
         if "heading" not in given:

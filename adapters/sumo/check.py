@@ -25,6 +25,10 @@ CLASSES = (  # https://sumo.dlr.de/docs/Definition_of_Vehicles,_Vehicle_Types,_a
     "rail_urban", "rail", "rail_electric", "rail_fast", "ship", "container", "cable_car", "subway", "aircraft",
     "drone", "custom1", "custom2", "ignoring",
 )  # fmt: skip
+_INPUTS = {  # options of a configuration that name files, and the key of the block that replaces them
+    "net-file": "", "n": "", "route-files": "routes", "r": "routes", "additional-files": "additional",
+    "a": "additional", "load-state": "", "weight-files": "", "w": "", "lane-weight-files": "",
+}  # fmt: skip
 KILOMETRES = 111.2  # per degree of latitude
 
 
@@ -113,17 +117,33 @@ def _files(config: SumoConfig, context: Context) -> Iterator[Problem]:
 
 
 def _configured(config: SumoConfig, context: Context) -> Iterator[Problem]:
-    """Warnings of what a configuration sets and the adapter overrides, and of files that it writes."""
+    """What a configuration names and is not there, or would make SUMO wait for others; and warnings of what it sets
+    and the adapter overrides, and of files that it writes."""
     from xml.etree import ElementTree
 
     if config.config is None:
         return
+    file = file_of(config.config, context)
     try:
-        tree = ElementTree.parse(file_of(config.config, context))
+        tree = ElementTree.parse(file)
     except (OSError, ElementTree.ParseError):
         return  # SUMO reports it better
     given = {one.tag: value for one in tree.iter() if (value := one.get("value", one.get("v")))}
     at, resolution = f"adapters.{context.name}", config.resolution or context.period
+    for name, ours in _INPUTS.items():
+        replaced = bool(ours and getattr(config, ours)) or name in config.options
+        for text in [] if replaced else [part.strip() for part in given.get(name, "").split(",") if part.strip()]:
+            if not (file.parent / text).is_file():
+                yield Problem(f"its {name} names {text}, and there is no such file", f"{at}.config")
+    port, clients = given.get("remote-port"), given.get("num-clients", "1")
+    if (port and not config.over_traci) or clients != "1":
+        text = f"with its {'num-clients' if clients != '1' else 'remote-port'} SUMO would wait for another program"
+        hint = "take it out; a SUMO that runs already is named by 'server'"
+        yield Problem(text, f"{at}.config", hint=hint)
+    begin = _seconds(given.get("begin", given.get("b", "0"))) if config.begin is None else config.begin
+    if 0.0 <= _seconds(end := given.get("end", given.get("e", "-1"))) < begin + context.duration:
+        text = f"its end of {end} has no effect: SUMO goes on as long as the run"
+        yield Problem(text, f"{at}.config", hint="set run.duration", fatal=False)
     for name in ("random", "abs-rand"):
         if given.get(name, "").lower() in ("true", "yes", "on", "x", "t", "1"):
             text = "its 'random' is switched off: a run is the same again under its seed"
@@ -133,9 +153,8 @@ def _configured(config: SumoConfig, context: Context) -> Iterator[Problem]:
         text = f"its seed {seed} has no effect: SUMO's seed is drawn from run.seed"
         yield Problem(text, f"{at}.config", hint=f"write  seed: {seed}", fatal=False)
     length = given.get("step-length", "")
-    try:
-        seconds = clock_of(length) if ":" in length else float(length or resolution)
-    except ValueError:
+    seconds = _seconds(length) if length else resolution
+    if math.isnan(seconds):
         return  # SUMO reports it better
     if seconds != resolution:
         text = f"its step-length of {length} s has no effect: SUMO's steps are {resolution:g} s"
@@ -144,6 +163,14 @@ def _configured(config: SumoConfig, context: Context) -> Iterator[Problem]:
     if written:
         text = f"it writes {', '.join(written[:4])} at its place in every run, and so does each of several at once"
         yield Problem(text, f"{at}.config", hint="leave its outputs out, and record signals", fatal=False)
+
+
+def _seconds(text: str) -> float:
+    """s of a time as SUMO takes it, 30 or 00:00:30; NaN for other texts."""
+    try:
+        return clock_of(text) if ":" in text else float(text)
+    except ValueError:
+        return math.nan
 
 
 def _root(file: Path) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,10 +13,12 @@ from cosim.adapters.vehicle.keys import Vehicle, vehicles_of
 from cosim.autopilot.geodesy import HIGHEST, LOWEST
 from cosim.autopilot.table import PHYSICS_PORT, TCP_STEP, Address, address, plan
 from cosim.contract.adapter import Context, Requirement
+from cosim.contract.delimited import content
 from cosim.contract.entities import Node, Scene
 from cosim.contract.errors import Problem, ScenarioError, refusals
 from cosim.contract.node_keys import ARDUPILOT
 from cosim.contract.quantity import carried
+from cosim.contract.reading.geojson import features, raised
 from cosim.physics.vehicles.quantities import PackQuantities
 
 if TYPE_CHECKING:
@@ -47,6 +51,7 @@ def problems(config: VehicleConfig, context: Context) -> list[Problem]:
         found += _origin(context, f"'{ARDUPILOT}' needs the scenario's origin", f"nodes.{name}.runs")
     found += _unable(config, vehicles, f"adapters.{context.name}")
     found += context.unreached(_begins(config, f"adapters.{context.name}"))
+    found += _raised(config, context, f"adapters.{context.name}")
     found += _pauses(config, f"adapters.{context.name}.missions")
     found += _physics([(node, vehicle) for node, vehicle in vehicles if vehicle.physics is not None])
     found += _external(context, [(node, vehicle) for node, vehicle in vehicles if vehicle.autopilot == "external"])
@@ -105,6 +110,17 @@ def _unable(config: VehicleConfig, vehicles: list[tuple[Node, Vehicle]], at: str
             text = f"begins with a charge of {100 * level:g} %, at which it lands wherever it is"
             where, hint = f"nodes.{node.id}.vehicle.battery.level", f"'critical' is {100 * critical:g} %"
             yield Problem(text, where, hint=hint, fatal=False)
+
+
+def _raised(config: VehicleConfig, context: Context, at: str) -> Iterator[Problem]:
+    """Warnings of heights in a map that have no effect."""
+    for key, hint in (("obstacles", "the property 'height' says how high they are"), ("weeds", "a field is flat")):
+        file = getattr(config, key)
+        with suppress(OSError, ValueError):  # reported where it is read
+            data = json.loads(content(context.path(file))) if file is not None else None
+            if isinstance(data, dict) and (high := raised(features(data))):
+                text = f"of {high} features of '{file}' the third coordinate, a height, has no effect"
+                yield Problem(text, f"{at}.{key}", hint=hint, fatal=False)
 
 
 def _begins(config: VehicleConfig, at: str) -> Iterator[tuple[str, float]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableSequence, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -17,6 +17,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NoReturn, Protocol, TypeVar
 
+from cosim.bus.mark import number_of
 from cosim.bus.schedule import Delivery, ScheduledAdapter, compile_schedule, deliver
 from cosim.contract.adapter import Adapter, Context, Summary, json_value
 from cosim.contract.entities import Event
@@ -76,6 +77,7 @@ class Runtime:
         part = plan if only is None else replace(plan, adapters=tuple(a for a in plan.adapters if a.name in only))
         self._stages = compile_schedule(part, adapters, signals, counting=counting)
         self.stations = [station for stage in self._stages for station in stage]
+        self.mark: MutableSequence[int] = [0]  # number of that call, see `cosim.bus.mark`
         self._called: tuple[str, str] | None = None  # the adapter and the phase of the call that has not returned
 
     def where(self) -> str:
@@ -214,6 +216,7 @@ class Runtime:
         """What `act` returns; its time is the station's, and so is the blame for what it raises."""
         begun = perf_counter()
         self._called = station.plan.name, phase
+        self.mark[0] = number_of(station.number, phase)
         try:
             return act() if station.guard is None else station.guard(act)
         except BaseException as error:
@@ -222,6 +225,7 @@ class Runtime:
             raise found from error
         finally:
             self._called = None
+            self.mark[0] = 0
             station.wall += perf_counter() - begun
 
     def _step(self, station: ScheduledAdapter, tick: int, time: float) -> None:
@@ -234,13 +238,16 @@ class Runtime:
         if self.plan.events or self._injected:
             self._give_events(station, time)
         self._called = station.plan.name, "step"
-        step, guard = station.adapter.step, station.guard
+        step, guard, mark = station.adapter.step, station.guard, self.mark
+        mark[0] = station.stepping
         try:
             frames = step(time, station.inputs) if guard is None else guard(step, time, station.inputs)
         except BaseException as error:
             if (found := blamed(error, station.plan.name, "step", time)) is error:
                 raise
             raise found from error
+        finally:
+            mark[0] = 0
         station.wall += perf_counter() - begun
         self._publish(station, frames, time)
 

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from cosim.bus.guard import CallGuard
 from cosim.bus.inspection import Inspection
+from cosim.bus.mark import number_of
 from cosim.contract.adapter import Adapter, Context, Inputs
 from cosim.contract.errors import RunError
 from cosim.contract.frame import Frame
@@ -57,6 +58,8 @@ class ScheduledAdapter:
     once: tuple[list[Frame], ...]  # inputs to be emptied when they have been read
     ahead: bool  # reads nothing, so its next step may be asked for in advance
     inspection: Inspection
+    number: int = 0  # its place in the order of the plan
+    stepping: int = 0  # the number of its steps, see `cosim.bus.mark`
     next_event: int = 0
     next_injected: int = 0
     steps: int = 0
@@ -101,7 +104,7 @@ def compile_schedule(
                 deliveries[source][wire.signal].append(Delivery(frames, index, wire.delayed, events and late, guard))
     stages: list[list[ScheduledAdapter]] = []
     names = Names(plan.scene)
-    for each in plan.adapters:
+    for number, each in enumerate(plan.adapters):
         adapter = adapters[each.name]
         split = adapter if isinstance(adapter, SplitAdapter) else None
         station = ScheduledAdapter(
@@ -115,6 +118,8 @@ def compile_schedule(
             inspection=Inspection(each, signals, plan.scene, counting=counting, names=names),
             guard=CallGuard() if is_foreign(each.use) and split is None else None,
             rows=dict.fromkeys(each.writes, 0),
+            number=number,
+            stepping=number_of(number, "step"),
         )
         together = stages and not _reads_from(each, stages[-1]) and any(s.split for s in [*stages[-1], station])
         if together:

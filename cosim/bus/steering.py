@@ -18,7 +18,7 @@ from cosim.contract.errors import Problem, ScenarioError, SetupError
 from cosim.contract.registry import adapter_kind
 from cosim.contract.selector import selects
 from cosim.scenario import tree
-from cosim.scenario.checks import event_faults, refused
+from cosim.scenario.checks import event_faults, refused, unfit
 from cosim.scenario.model import BUILT_IN_EVENTS, EventBlock
 from cosim.scenario.plan.plan import Plan
 from cosim.scenario.plan.scene import happenings
@@ -186,8 +186,11 @@ def read_event(text: object, plan: Plan, kinds: EventKinds) -> tuple[Event, ...]
         return tuple(part for _, part in found)
 
     events = tuple(happenings(block, slots))
-    if isinstance(block, EventKey) and (why := refused(block, configs, named)):
-        problems.append(Problem(why, "event.do"))
+    if isinstance(block, EventKey):
+        why = refused(block, configs, named)
+        if not why and not problems:
+            why = unfit(block, configs, scene, named, plan.root)
+        problems += [Problem(why, "event.do")] if why else []
     if problems:
         raise ScenarioError(problems)
     return events

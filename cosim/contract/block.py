@@ -27,7 +27,9 @@ from cosim.contract.trust import PlainText, Words
 from cosim.contract.units import Duration, Period
 
 if TYPE_CHECKING:
-    from cosim.contract.entities import Event, Node
+    from pathlib import Path
+
+    from cosim.contract.entities import Event, Node, Scene
 
 NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,63}"
 Name = Annotated[str, Field(pattern=rf"^{NAME}$"), PlainText()]
@@ -110,6 +112,10 @@ class EventKey(Block):
 
     def refusal(self, config: Any, nodes: Sequence[str]) -> str:  # noqa: ANN401 - the adapter's own
         """Why an adapter with this configuration cannot carry it out at `nodes`, ""; `cosim check` reports it."""
+        return ""
+
+    def unfit(self, config: Any, scene: Scene, nodes: Sequence[str], root: Path) -> str:  # noqa: ANN401
+        """Why it cannot happen in `scene`, "": asked where `refusal` has no reason. Relative paths start at `root`."""
         return ""
 
 

@@ -175,6 +175,7 @@ def batches(
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
+    refuse_twice(path, [name for name in names if name in types])
     try:
         with opened(path) as file, _refused(path):
             yield from arrow_csv.open_csv(
@@ -189,6 +190,12 @@ def batches(
             )
     except pa.ArrowInvalid as error:
         raise _explained(path, str(error), skip) from None
+
+
+def refuse_twice(path: Path | None, names: Sequence[str]) -> None:
+    """Raise `CellsError` where two columns have one name: which one is meant?"""
+    if twice := next((name for name in names if name and names.count(name) > 1), None):
+        raise fault(path, f"cannot be read: two columns are called '{twice}'", line=1, hint="rename or remove one")
 
 
 def line_of(path: Path, row: int, skip: int) -> int:

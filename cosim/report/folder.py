@@ -34,7 +34,7 @@ class Folder:
         folder.verify()
         self.unreadable: list[str] = []
         self._filled: dict[str, bool] = {}  # whether a table has rows
-        self.manifest = {**folder.manifest, "status": folder.status}
+        self.manifest = {**folder.manifest, "status": folder.status, "error": folder.fault}
 
     def __enter__(self) -> Folder:
         return self

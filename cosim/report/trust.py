@@ -182,6 +182,11 @@ def _contract(adapters: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str
     return [("Data contract", "; ".join(faults) or sound, "bad" if faults else "good")]
 
 
+def _why(manifest: Mapping[str, Any]) -> str:
+    fault = manifest.get("error")
+    return f"; {fault['message']}" if isinstance(fault, Mapping) and fault.get("message") else ""
+
+
 def validity(run: Folder, found: Sequence[Check]) -> list[tuple[str, str, str]]:
     """(question, answer, mark) for everything a reader should know before trusting a number."""
     m = run.manifest
@@ -194,7 +199,7 @@ def validity(run: Folder, found: Sequence[Check]) -> list[tuple[str, str, str]]:
             "Status",
             "complete"
             if m.get("status") == "complete"
-            else f"{m.get('status')}: reached {duration(run.end)} of {duration(m.get('duration'))}",
+            else f"{m.get('status')}: reached {duration(run.end)} of {duration(m.get('duration'))}{_why(m)}",
             "good" if m.get("status") == "complete" else "bad",
         ),
         (

@@ -162,15 +162,18 @@ def recover(path: str | Path) -> RunFolder:
         raise RunError(f"{folder.path} is being written by another process; wait until it has ended")
     if folder.manifest["status"] != "running" and not stream_files(folder.path):
         return folder
+    fault = folder.fault
     folder.hold()
     folder.release_reserve()
     try:
         plan = read_plan(folder.path)
         found = survey(folder.path)
         convert_run(folder, plan, read_members(folder.path, plan), found.last_seen, found.reached)
-        killed = {"type": "Killed", "message": "the run's process ended without closing the run; its rows up to "
-                  f"{found.reached:g} s were recovered", "adapter": None, "phase": None, "traceback": ""}  # fmt: skip
-        changes: dict[str, object] = {"status": "partial", "error": folder.manifest["error"] or killed}
+        changes: dict[str, object] = {"status": "partial", "error": fault}
+        if fault is not None and folder.manifest["error"] is None:
+            changes["error"] = fault | {
+                "message": f"{fault['message']}; its rows up to {found.reached:g} s were recovered"
+            }
         if folder.manifest["status"] == "running":
             origins = {adapter["name"]: adapter["origin"] for adapter in folder.manifest["adapters"]}
             changes["reached"] = found.reached

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from cosim.contract import seals
+from cosim.bus.mark import marked
+from cosim.contract import locks, seals
 from cosim.contract.errors import RunError, SetupError
 from cosim.contract.seals import DamagedError
 from cosim.contract.trust import distrusting
@@ -156,7 +157,7 @@ class RunFolder:
 
     def hold(self) -> None:
         """Mark the folder as being written by this process, until `let_go` or its death."""
-        handle = os.open(self.path / "frames" / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = os.open(self.path / locks.RUN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -167,7 +168,7 @@ class RunFolder:
     def let_go(self) -> None:
         """Undo `hold`; may be called twice."""
         if self._lock is not None:
-            (self.path / "frames" / ".lock").unlink(missing_ok=True)
+            (self.path / locks.RUN).unlink(missing_ok=True)
             with suppress(OSError):  # code of others has closed it
                 os.close(self._lock)
             self._lock = None
@@ -175,25 +176,24 @@ class RunFolder:
     @property
     def alive(self) -> bool:
         """Whether a process is still writing here."""
-        if self._lock is not None:
-            return True
-        try:
-            handle = os.open(self.path / "frames" / ".lock", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        finally:
-            os.close(handle)
-        return False
+        return self._lock is not None or bool(locks.held(self.path / locks.RUN))
 
     @property
     def status(self) -> Status:
         """The run's status; `partial` if the manifest has `running` but the run's process is gone."""
         written: Status = self.manifest["status"]
         return "partial" if written == "running" and not self.alive else written
+
+    @property
+    def fault(self) -> dict[str, Any] | None:
+        """The error that ended the run early; of one that was killed, the call that its process ended in."""
+        written: dict[str, Any] | None = self.manifest["error"]
+        if written is not None or self.status == "complete" or self.alive:
+            return written
+        adapter, phase = marked(self.path / "logs") or (None, None)
+        where = "" if adapter is None else f" while adapter '{adapter}' was in {phase}"
+        message = f"the run's process ended{where}, without closing the run"
+        return {"type": "Killed", "message": message, "adapter": adapter, "phase": phase, "traceback": ""}
 
 
 def run_folders(base: Path, scenario: str | None = None) -> list[Path]:

@@ -22,6 +22,7 @@ import duckdb
 from cosim.bus import loop_driver
 from cosim.bus.describe import describe
 from cosim.bus.guard import CallGuard
+from cosim.bus.mark import call_mark
 from cosim.bus.pacer import Pacer
 from cosim.bus.runtime import Observer, Runtime
 from cosim.bus.steering import Steering
@@ -169,6 +170,7 @@ def run_plan(
         runtime = Runtime(
             plan, adapters, signals, scratch=folder.path / "logs", observers=watchers, counting=counting,
         )  # fmt: skip
+        runtime.mark = stack.enter_context(call_mark(folder.path / "logs", [one.name for one in plan.adapters]))
         interrupts.end(runtime, recorder)
         if launch is not None:
             stack.enter_context(launch(folder.path / "logs" / "nodes"))

@@ -23,6 +23,7 @@ from cosim.scenario.wording import shorten
 
 if TYPE_CHECKING:
     from cosim.contract.adapter import AdapterKind
+    from cosim.contract.entities import Scene
 
 
 def event_faults(event: EventBlock | EventKey) -> Iterator[tuple[str, str, str]]:
@@ -45,6 +46,12 @@ def event_faults(event: EventBlock | EventKey) -> Iterator[tuple[str, str, str]]
 def refused(event: EventKey, configs: Sequence[BaseModel], nodes: Sequence[str]) -> str:
     """Why no adapter, of those with these configurations that bring it, can carry out an event; ""."""
     why = [event.refusal(config, nodes) for config in configs]
+    return why[0] if why and all(why) else ""
+
+
+def unfit(event: EventKey, configs: Sequence[BaseModel], scene: Scene, nodes: Sequence[str], root: Path) -> str:
+    """Why an event cannot happen in `scene`, with any of the adapters that can carry it out; ""."""
+    why = [event.unfit(config, scene, nodes, root) for config in configs if not event.refusal(config, nodes)]
     return why[0] if why and all(why) else ""
 
 

@@ -134,8 +134,9 @@ def known_models() -> Mapping[str, ScheduledModel]:
 def of_files(name: str) -> bool:
     """Whether a policy for the continuum, per task, is made of files: an entry point of the group `cosim.agents`.
 
-    That is a module with `problems(block, context)` and `make(block, context)` of what the adapter has under its name,
-    and a `PolicyMonitor(scene)` of what it reports to the policy by `observe`.
+    That is a module with `problems(block, context)`, `make(block, context)` and `components(block, scene, root)`, the
+    names that it places, of what the adapter has under its name, and a `PolicyMonitor(scene)` of what it reports to the
+    policy by `observe`.
     """
     return name in installed("agents")
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import zmq
 
+from cosim.contract import locks
 from cosim.contract.errors import CosimError, ProtocolError, SetupError
 from cosim.talk.codec import Anything, Body, Is, MessageSet, TableOf, Text
 from cosim.talk.doorkeeper import SMALL
@@ -40,6 +41,7 @@ _LOOK = 100  # ms between two looks at whether the run has ended
 _BATCH = 16  # requests in a row
 _TURN = 20  # ms between two looks at whether a connection was refused
 _REFUSED = int(zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_DISCONNECTED)
+_CLOSED = int(zmq.EVENT_CLOSED)  # nobody takes the connection
 _REFUSALS = 3  # connections that end in the handshake, one of which may have had to make room
 
 REQUESTS = MessageSet(
@@ -177,17 +179,21 @@ def command(address: str, token: str, verb: str, *, timeout: float = 5.0, **argu
     with (
         zmq.Context() as context,
         bounded(context, zmq.DEALER, MAX_ANSWER, key=key) as socket,
-        socket.get_monitor_socket(_REFUSED) as monitor,
+        socket.get_monitor_socket(_REFUSED | _CLOSED) as monitor,
     ):
         try:
             dial(socket, address)
         except SetupError as error:
             raise ControlError(str(error)) from error
         socket.send(data)
-        end, refused = monotonic() + timeout, 0
+        end, refused, closed = monotonic() + timeout, 0, 0
         while not socket.poll(_TURN):
             with suppress(zmq.Again):
-                refused += bool(event(monitor, zmq.NOBLOCK))
+                happened, _ = event(monitor, zmq.NOBLOCK)
+                refused += bool(happened & _REFUSED)
+                closed += bool(happened & _CLOSED)
+            if closed >= _REFUSALS:
+                raise ControlError(f"nothing listens at {address}: the run there has ended")
             if refused >= _REFUSALS:
                 raise ControlError(f"the token is wrong, or {address} is not that of the run")
             if monotonic() > end:
@@ -200,6 +206,11 @@ def command(address: str, token: str, verb: str, *, timeout: float = 5.0, **argu
         raise ControlError(answer["error"])
     state: dict[str, Any] = answer["state"]
     return state
+
+
+def _run_of(path: Path) -> Path:
+    """The folder of the run that has written `FILE` at `path`."""
+    return next(one.parent for one in path.parents if one.name == "logs")
 
 
 def find(
@@ -216,11 +227,15 @@ def find(
         if not paths:
             none = f"no {what} is under way below '{base}'; name its folder or its address"
             raise SetupError(f"{where} is no {what} under way: there is no {pattern} in it" if where else none)
+        under_way = [path for path in paths if locks.held(_run_of(path) / locks.RUN) is not False]
+        if not under_way:
+            gone = _run_of(paths[-1])
+            raise SetupError(f"the run in {gone} is gone: its process was killed; what it left: cosim report {gone}")
         try:
-            data = json.loads(paths[-1].read_text("utf-8"))
+            data = json.loads(under_way[-1].read_text("utf-8"))
             where, token = str(data["address"]), str(data["token"]) or token
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise SetupError(f"{paths[-1]} cannot be read: {error}") from error
+            raise SetupError(f"{under_way[-1]} cannot be read: {error}") from error
     if not token:
         raise SetupError(f"the token of {where} must be in {variable}; a new one stands in the run's {pattern}")
     return where, token

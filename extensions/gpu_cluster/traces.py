@@ -20,9 +20,10 @@ import numpy as np
 from cosim.contract.delimited import fault, header, line_of, opened
 from cosim.contract.reading.columns import NOTHING, date_of
 from cosim.extensions.traces.model import Floats, TaskTrace
-from cosim.extensions.traces.table import TraceColumn, blocks
+from cosim.extensions.traces.table import LATEST, TraceColumn, blocks
 
 _MOST: Final = 1e6  # GPUs of a job
+_TWICE: Final = "{} jobs have the id of one before: they are left out"
 SOURCES: Final = ("philly", "helios", "alibaba")
 
 
@@ -30,8 +31,8 @@ def read(source: str, path: Path, *, jobs: int | None = None) -> TaskTrace:
     """Jobs with GPUs, at most `jobs`, the first ones; `extra` has `gpus` and `gpu_milli`. Raises `ScenarioError`."""
     left_out: list[str] = []
     readers: Mapping[str, Callable[[Path], tuple[Floats, Floats, Floats, Floats]]] = {
-        "philly": partial(_philly, left_out), "alibaba": _alibaba,
-        "helios": partial(_whole_gpus, at="submit_time", count="gpu_num"),
+        "philly": partial(_philly, left_out), "alibaba": partial(_alibaba, left_out),
+        "helios": partial(_whole_gpus, left_out, at="submit_time", count="gpu_num", who="job_id"),
     }  # fmt: skip
     submitted, duration, gpus, milli = readers[source](path)
     reasons = {
@@ -91,20 +92,39 @@ def _philly(left_out: list[str], path: Path) -> tuple[Floats, Floats, Floats, Fl
     with opened(path) as file:
         if file.read(1) in (b"[", b"{"):
             return _philly_log(path, left_out)
-    return _whole_gpus(path, "timestamp", "num_gpus")
+    return _whole_gpus(left_out, path, "timestamp", "num_gpus")
 
 
-def _whole_gpus(path: Path, at: str, count: str) -> tuple[Floats, Floats, Floats, Floats]:
+def _once(parts: Sequence[tuple[Any, ...]], names: list[str], left_out: list[str]) -> tuple[Floats, ...]:
+    """The columns without the rows whose name (none: they have none) one before has."""
+    columns = _columns(parts)
+    if not names:
+        return columns
+    first = np.sort(np.unique(names, return_index=True)[1])
+    if twice := len(names) - len(first):
+        left_out.append(_TWICE.format(twice))
+    return tuple(column[first] for column in columns)
+
+
+def _names(path: Path, who: str) -> tuple[TraceColumn, ...]:
+    """The column of names, where the table has it."""
+    return (TraceColumn(who, "text"),) if who in header(path) else ()
+
+
+def _whole_gpus(
+    left_out: list[str], path: Path, at: str, count: str, who: str = ""
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Jobs of a table with their submission in the column `at` and their GPUs in `count`."""
     wanted = (
         TraceColumn(at, "text"), TraceColumn("duration", optional=True, at_least=0.0),
-        TraceColumn(count, optional=True, at_least=0.0, at_most=_MOST),
+        TraceColumn(count, optional=True, at_least=0.0, at_most=_MOST), *_names(path, who),
     )  # fmt: skip
-    parts = [
-        (_times(path, block.words[at], block.columns[at], block.first), block.columns["duration"], block.columns[count])
-        for block in blocks(path, wanted)
-    ]
-    submitted, duration, gpus = _columns(parts)
+    parts, names = [], list[str]()
+    for block in blocks(path, wanted):
+        times = _times(path, block.words[at], block.columns[at], block.first)
+        parts.append((times, block.columns["duration"], block.columns[count]))
+        names += [block.words[who][k] for k in block.columns[who]] if who in block.words else []
+    submitted, duration, gpus = _once(parts, names, left_out)
     return submitted, duration, gpus, np.full(len(gpus), 1000.0)
 
 
@@ -115,9 +135,13 @@ def _philly_log(path: Path, left_out: list[str]) -> tuple[Floats, Floats, Floats
             listed = json.load(file)
     except (ValueError, EOFError) as error:
         raise fault(path, f"is not JSON: {error}") from None
-    rows, without = [], 0
+    rows, without, twice, seen = [], 0, 0, set[str]()
     for number, job in enumerate(listed):
         try:
+            if (name := str(job.get("jobid") or "")) in seen:
+                twice += 1
+                continue
+            seen |= {name} - {""}
             spent, gpus = 0.0, 0
             for attempt in job["attempts"]:
                 took = _time(attempt.get("end_time")) - _time(attempt.get("start_time"))
@@ -132,24 +156,28 @@ def _philly_log(path: Path, left_out: list[str]) -> tuple[Floats, Floats, Floats
         raise fault(path, "has no jobs")
     if without:
         left_out.append(f"{without} attempts have no start and later end: they count as no time")
+    if twice:
+        left_out.append(_TWICE.format(twice))
     submitted, duration, gpus, milli = np.array(rows).T
     return submitted, duration, gpus, milli
 
 
-def _alibaba(path: Path) -> tuple[Floats, Floats, Floats, Floats]:
+def _alibaba(left_out: list[str], path: Path) -> tuple[Floats, Floats, Floats, Floats]:
     wanted = [
         TraceColumn("num_gpu", at_least=0.0, at_most=_MOST), TraceColumn("gpu_milli", at_least=0.0, at_most=1000.0),
-        TraceColumn("creation_time", at_least=0.0), TraceColumn("deletion_time", optional=True, at_least=0.0),
+        TraceColumn("creation_time", at_least=0.0, at_most=LATEST),
+        TraceColumn("deletion_time", optional=True, at_least=0.0), *_names(path, "name"),
     ]  # fmt: skip
     scheduled = "scheduled_time" in header(path)
     if scheduled:
         wanted.append(TraceColumn("scheduled_time", optional=True, at_least=0.0))
-    parts = []
+    parts, names = [], list[str]()
     for block in blocks(path, wanted):
+        names += [block.words["name"][k] for k in block.columns["name"]] if "name" in block.words else []
         begun = block.columns["scheduled_time"] if scheduled else block.columns["creation_time"]
         begun = np.where(np.isnan(begun), block.columns["creation_time"], begun)
         gpus = block.columns["num_gpu"]
         milli = np.where((gpus == 1.0) & (block.columns["gpu_milli"] > 0.0), block.columns["gpu_milli"], 1000.0)
         parts.append((block.columns["creation_time"], block.columns["deletion_time"] - begun, gpus, milli))
-    created, duration, gpus, milli = _columns(parts)
+    created, duration, gpus, milli = _once(parts, names, left_out)
     return created, np.nan_to_num(duration, nan=-1.0), gpus, milli

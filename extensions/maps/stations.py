@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from cosim.contract.delimited import CellsError, content, opened, records
+from cosim.contract.delimited import CellsError, content, opened, records, refuse_twice
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.geo import LocalFrame
 from cosim.contract.reading.columns import NOTHING, Head, amount, head, plain_name
-from cosim.contract.reading.geojson import features
+from cosim.contract.reading.geojson import features, raised
 from cosim.contract.units import parse, show
 from cosim.sources.importing.imported import Imported, Notice
 
@@ -59,7 +59,7 @@ def read_stations(file: Path) -> tuple[list[StationSite], list[Notice]]:
     """The stations of `file`, in its order. Raises `ScenarioError` with every mistake in it."""
     notices: list[Notice] = []
     text = _text(file, notices)
-    rows = _json_rows(text, file) if text.lstrip()[:1] in ("{", "[") else _csv_rows(text, file, notices)
+    rows = _json_rows(text, file, notices) if text.lstrip()[:1] in ("{", "[") else _csv_rows(text, file, notices)
     problems: list[Problem] = []
     if not rows:
         raise ScenarioError(Problem("holds no station", file=file, hint="a row per station below the names"))
@@ -75,10 +75,15 @@ def read_stations(file: Path) -> tuple[list[StationSite], list[Notice]]:
     found, seen = [], set[str]()
     place = [heads[key][0] for key in ("latitude", "longitude")]
     placed = [(line, row) for line, row in rows if any(row.get(c, "").strip().lower() not in NOTHING for c in place)]
-    if not placed:
-        raise ScenarioError(Problem("holds no station with a place", file=file))
     if lost := len(rows) - len(placed):
         notices.append(Notice("note", file, None, place[0], f"{lost} rows without a place are left out"))
+    somewhere = [(line, row) for line, row in placed if not all(_is_zero(row.get(c, "")) for c in place)]
+    if lost := len(placed) - len(somewhere):
+        text = f"{lost} rows at latitude 0, longitude 0, which stands for no place, are left out"
+        notices.append(Notice("note", file, None, place[0], text))
+    placed = somewhere
+    if not placed:
+        raise ScenarioError(Problem("holds no station with a place", file=file))
     for line, row in placed:
         station = _station(row, heads, file, line, problems)
         if station is not None:
@@ -150,6 +155,13 @@ def _is_quantity(text: str, dimension: str) -> bool:
     return True
 
 
+def _is_zero(text: str) -> bool:
+    try:
+        return float(text.replace(",", ".")) == 0.0
+    except ValueError:
+        return False
+
+
 def _text(file: Path, notices: list[Notice]) -> str:
     """The text of a file; what is no UTF-8 is taken as Windows' Latin letters."""
     try:
@@ -168,11 +180,12 @@ def _csv_rows(text: str, file: Path, notices: list[Notice]) -> list[tuple[int, d
         names = list(_OPENCELLID)
         notices.append(Notice("note", file, 1, "", "has no header: its columns are those of OpenCelliD's downloads"))
     else:
+        refuse_twice(file, [name.strip() for name in names])
         found = found[1:]
     return [(line, dict(zip_longest(names, cells[: len(names)], fillvalue=""))) for line, cells in found]
 
 
-def _json_rows(text: str, file: Path) -> list[tuple[int, dict[str, str]]]:
+def _json_rows(text: str, file: Path, notices: list[Notice]) -> list[tuple[int, dict[str, str]]]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -187,6 +200,9 @@ def _json_rows(text: str, file: Path) -> list[tuple[int, dict[str, str]]]:
              "latitude": one["geometry"]["coordinates"][1]}
             for one in points
         ]  # fmt: skip
+        if high := raised(points):
+            text = f"of {high} points the third coordinate, a height above the sea or the ellipsoid, has no effect"
+            notices.append(Notice("ignored", file, None, "coordinates", text))
     if isinstance(data, dict):  # the first list in it
         data = next((value for value in data.values() if isinstance(value, list)), [])
     return [

@@ -7,6 +7,7 @@ the base station is released while it has no cell. Its session stays.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -29,6 +30,7 @@ _LINE = re.compile(
     r"(?P<text>.*?)(?: \([^()]*\))?\s*$"
 )
 _COUNT = re.compile(r"(?:\[(?:Added|Removed)\] )?Number of ([\w-]+) is now (\d+)")
+_JSON = "give the core's own log, whose lines are 'MM/DD hh:mm:ss.mmm: [amf] INFO: ...'"
 _WHO = re.compile(r"\[imsi-(\d+)\] (.+)")
 
 
@@ -149,6 +151,18 @@ def _leave(core: _Core, time: float, imsi: str, *, connected: bool) -> None:
     core.count(time, "AMF-UEs", -1)
 
 
+def _plain(line: str) -> str:
+    """The line of a core in one of JSON, as docker's json-file and journald's exports keep it; others as they are."""
+    if not line.lstrip().startswith("{"):
+        return line
+    try:
+        kept = json.loads(line)
+    except ValueError:
+        return line.lstrip()
+    texts = (kept.get(key) for key in ("log", "MESSAGE", "message", "msg"))
+    return next((text.rstrip() for text in texts if isinstance(text, str) and _LINE.search(text)), line.lstrip())
+
+
 def read(path: Path, year: int = EPOCH.year) -> list[CoreEvent]:
     """The counters and the events of single phones in a core's log; other lines of the core are skipped.
 
@@ -156,8 +170,11 @@ def read(path: Path, year: int = EPOCH.year) -> list[CoreEvent]:
     """
     found = []
     lines = 0
-    for number, match in enumerate(map(_LINE.search, log_lines(path)), 1):
+    for number, line in enumerate(map(_plain, log_lines(path)), 1):
+        match = _LINE.search(line)
         if match is None:
+            if line.startswith("{"):
+                raise fault(path, "is a line of JSON without a line of a core in it", line=number, hint=_JSON)
             continue
         lines += 1
         with understood(path, number):

@@ -15,7 +15,7 @@ from cosim.contract.delimited import fault, header
 from cosim.extensions.traces.google import parts
 from cosim.extensions.traces.grid import Grid
 from cosim.extensions.traces.model import Floats, TaskTrace, UtilisationTraces
-from cosim.extensions.traces.table import TraceColumn, blocks, percent, whole
+from cosim.extensions.traces.table import LATEST, TraceColumn, blocks, percent, whole
 
 PERIOD = 300.0  # s
 AGGREGATE_PERIOD = 30.0  # s
@@ -48,7 +48,7 @@ def read_tasks(source: Path, *, tasks: int | None = None) -> TaskTrace:
     names = TASKS_2017 if len(first) == len(TASKS_2017) else TASKS
     wanted = (
         TraceColumn("task", "text"), TraceColumn("job", "text"), TraceColumn("status", "text"),
-        TraceColumn("begin"), TraceColumn("end", optional=True),
+        TraceColumn("begin", at_most=LATEST), TraceColumn("end", optional=True),
         TraceColumn("instances", optional=True, at_least=0.0), TraceColumn("plan_cpu", optional=True, at_least=0.0),
     )  # fmt: skip
     ids: list[str] = []
@@ -71,6 +71,7 @@ def read_tasks(source: Path, *, tasks: int | None = None) -> TaskTrace:
     planned = joined["plan_cpu"]
     hundredths = names is TASKS or not np.any(planned < _LEAST)
     order = np.argsort(joined["begin"], kind="stable")
+    before = int((joined["begin"] <= 0.0).sum())
     order = order[joined["begin"][order] > 0.0][:tasks]
     if not len(order):
         raise fault(source, "no task begins within the trace: times of 0 and below lie outside")
@@ -80,6 +81,7 @@ def read_tasks(source: Path, *, tasks: int | None = None) -> TaskTrace:
         arrival=joined["begin"][order] - start, duration=joined["duration"][order],
         cores=(joined["instances"] * planned * (0.01 if hundredths else 1.0))[order],
         memory=unknown, work=unknown, ids=tuple(ids[k] for k in order), start=start,
+        left_out=(f"{before} tasks begin at 0 or before, outside the trace: they are left out",) if before else (),
     )  # fmt: skip
 
 

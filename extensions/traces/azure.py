@@ -17,7 +17,7 @@ from cosim.contract.delimited import fault, line_of
 from cosim.extensions.traces.google import parts
 from cosim.extensions.traces.grid import Grid
 from cosim.extensions.traces.model import Floats, TaskTrace, UtilisationTraces
-from cosim.extensions.traces.table import TraceColumn, blocks, percent, whole
+from cosim.extensions.traces.table import LATEST, TraceColumn, blocks, percent, whole
 
 PERIOD = 300.0  # s
 _GB = 1e9
@@ -57,7 +57,8 @@ def read_usage(
 def read_tasks(vmtable: Path, *, tasks: int | None = None) -> TaskTrace:
     """`vmtable`: each VM as a task from creation to deletion; VMs there at time 0 arrive then."""
     wanted = (
-        TraceColumn("vm", "text"), TraceColumn("created", at_least=0.0), TraceColumn("deleted", at_least=0.0),
+        TraceColumn("vm", "text"), TraceColumn("created", at_least=0.0, at_most=LATEST),
+        TraceColumn("deleted", at_least=0.0),
         percent("average_cpu"), TraceColumn("cores", "text"), TraceColumn("memory", "text"),
     )  # fmt: skip
     ids: list[str] = []
@@ -125,7 +126,9 @@ def read_invocations(path: Path, *, tasks: int | None = None) -> TaskTrace:
     """
     ends: list[Floats] = []
     spans: list[Floats] = []
-    for block in blocks(path, (TraceColumn("end_timestamp", at_least=0.0), TraceColumn("duration", at_least=0.0))):
+    for block in blocks(
+        path, (TraceColumn("end_timestamp", at_least=0.0, at_most=LATEST), TraceColumn("duration", at_least=0.0))
+    ):
         ends.append(block.columns["end_timestamp"])
         spans.append(block.columns["duration"])
         if tasks is not None and sum(map(len, ends)) >= tasks:

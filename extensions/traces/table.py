@@ -13,6 +13,7 @@ import pyarrow as pa
 from cosim.contract import delimited
 from cosim.contract.delimited import fault, header, line_of
 
+LATEST = 1e11  # s since 1970, in the year 5138: later times are in ms or less
 Kind = Literal["number", "whole", "text"]
 
 

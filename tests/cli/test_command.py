@@ -114,3 +114,25 @@ def test_a_token_that_was_given_is_not_written(tmp_path):
         assert control.find(str(tmp_path / "run"), "t0ken") == (socket.address, "t0ken")
         with pytest.raises(Exception, match="COSIM_TOKEN"):
             control.find(str(tmp_path / "run"))
+
+
+def test_a_run_that_was_killed_is_named_as_gone_at_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "runs/hello/one"
+    for folder in ("logs", "frames"):
+        (run / folder).mkdir(parents=True)
+    with control.ControlSocket(lambda _verb, _arguments: {}, "t0ken", verbs=("state",), folder=run / "logs"):
+        left = (run / "logs" / control.FILE).read_text()
+    address = json.loads(left)["address"]
+    (run / "logs" / control.FILE).write_text(left)  # as kill -9 leaves it
+    (run / "frames/.lock").touch()
+    for words in (["--run", str(run)], []):
+        found = CliRunner().invoke(app, ["command", "state", *words])
+        assert found.exit_code == 2
+        assert f"{run if words else 'runs/hello/one'} is gone: its process was killed" in found.output.replace(
+            "\n", " "
+        )
+    begun = time.monotonic()
+    with pytest.raises(control.ControlError, match=f"nothing listens at {address}: the run there has ended"):
+        control.command(address, "t0ken", "state", timeout=60.0)
+    assert time.monotonic() - begun < 50.0

@@ -420,3 +420,72 @@ def test_check_and_run_report_what_a_replay_took_of_its_file(tmp_path):
     said = []
     run_plan(plan, tmp_path / "runs", driver="loop", say=said.append)
     assert f"adapters.replay: {taken}" in said
+
+
+def test_times_of_day_go_on_behind_midnight(tmp_path):
+    context = Context("replay", adapter_scene(5), 1.0, 100.0, (1,), str(tmp_path), "")
+    clocks = ("23:59:58", "23:59:59", "00:00:00", "00:00:01")
+    both = [(clock, who, 10 * k, 0) for k, clock in enumerate(clocks) for who in "ab"]
+    for rows in (both, sorted(both, key=lambda row: row[1])):  # by time, and car by car
+        table(tmp_path / "t.csv", rows)
+        config = ReplayConfig(file="t.csv", offset="86398 s")
+        warned = [one.message for one in problems(config, context) if "midnight" in one.message]
+        assert len(warned) == 1
+        adapter = started(tmp_path, "t.csv", offset="86398 s")
+        assert named(step(adapter, 3.0))["a"][0] == named(step(adapter, 3.0))["b"][0] == 30.0
+    table(tmp_path / "t.csv", [("24:29:59", "a", 0, 0), ("24:30:00", "a", 10, 0), ("05:00:00", "b", 0, 0)])
+    assert not any("midnight" in one.message for one in problems(ReplayConfig(file="t.csv"), context))
+
+
+@pytest.mark.parametrize("form", ["csv", "xml2csv", "parquet", "xml"])
+def test_persons_among_the_vehicles_of_sumo_are_left_out_and_counted(tmp_path, form):
+    head = "timestep_time;vehicle_id;vehicle_x;vehicle_y;vehicle_type;vehicle_lane;vehicle_edge"
+    rows = ["0;v;1;2;car;e_0;", "0;p;5;6;DEFAULT_PEDTYPE;;e", "0;q;5;7;walker;;e", "1;v;9;2;car;e_0;"]
+    file = tmp_path / f"fcd.{form if form != 'xml2csv' else 'csv'}"
+    if form == "csv":
+        file.write_text("\n".join([head, *rows]) + "\n")
+    elif form == "xml2csv":
+        file.write_text(
+            "timestep_time;vehicle_id;vehicle_x;vehicle_y;person_id;person_x;person_y\n"
+            "0;v;1;2;;;\n0;;;;p;5;6\n0;;;;q;5;7\n1;v;9;2;;;\n"
+        )
+    elif form == "parquet":
+        cells = zip(*(row.split(";") for row in rows), strict=True)
+        columns = dict(zip(head.split(";"), map(list, cells), strict=True))
+        numbers = ("timestep_time", "vehicle_x", "vehicle_y")
+        columns |= {name: list(map(float, columns[name])) for name in numbers}
+        parquet.write_table(pa.table({name: [cell or None for cell in column] if name not in numbers else column
+                                      for name, column in columns.items()}), file)  # fmt: skip
+    else:
+        file.write_text(
+            '<fcd-export><timestep time="0"><vehicle id="v" x="1" y="2"/><person id="p" x="5" y="6"/>'
+            '<container id="q" x="5" y="7"/></timestep><timestep time="1"><vehicle id="v" x="9" y="2"/></timestep>'
+            "</fcd-export>"
+        )
+    context = Context("replay", adapter_scene(5), 1.0, 1.0, (1,), str(tmp_path), "")
+    (warned,) = problems(ReplayConfig(file=file.name), context)
+    assert "2 rows are of persons or containers: they are left out" in warned.message
+    assert list(named(step(started(tmp_path, file.name), 0.0))) == ["v"]
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "said"),
+    [
+        ("time,id,x,y,x", [(0, "a", 0, 0, 5), (1, "a", 1, 0, 5)], "two columns are called 'x'"),
+        ("time,id,x,y,altitude_ft", [(0, "a", 0, 0, 5), (1, "a", 1, 0, 5)], "its heights have no effect beside x"),
+        ("time,id,x,y,heading", [(t, "a", 10 * t, 0, 1.57) for t in range(4)], "headings that are 88 deg off"),
+        ("time,id,x,y,heading", [(t, "a", 10 * t, 0, 95) for t in range(4)], ""),
+        ("time,id,x,y", [("2030-01-01T00:00:00+02:00", "a", 0, 0), ("2030-01-01T00:00:01", "a", 1, 0)],
+         "1 times name no time zone, and others do"),
+    ],
+)  # fmt: skip
+def test_doubtful_columns_of_strangers_are_told(tmp_path, header, rows, said):
+    table(tmp_path / "t.csv", rows, header)
+    context = Context("replay", adapter_scene(5), 1.0, 1.0, (1,), str(tmp_path), "")
+    found = problems(ReplayConfig(file="t.csv"), context)
+    assert [said in one.message for one in found] == ([True] if said else [])
+
+
+def test_blanks_around_an_id_are_no_part_of_it(tmp_path):
+    table(tmp_path / "t.csv", [(0, " a", 0, 0), (1, "a ", 1, 0)])
+    assert list(named(step(started(tmp_path, "t.csv"), 1.0))) == ["a"]

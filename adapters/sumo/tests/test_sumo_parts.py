@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -341,6 +342,8 @@ def test_trips_are_drawn_under_their_seed_and_long_enough() -> None:
         ("<time><step-length value='00:00:01.00'/></time><time-to-teleport value='-1'/>", []),
         ("<output><fcd-output value='fcd.xml'/></output>", ["it writes fcd.xml at its place in every run"]),
         ("<time><step-length value='slow'/></time>", []),
+        ("<time><begin value='06:59:59'/><end value='07:00:00'/></time>", ["its end of 07:00:00 has no effect"]),
+        ("<time><begin value='07:00:00'/><end value='1:00:00:00'/></time>", []),
     ],
 )
 def test_what_a_configuration_sets_in_vain_is_warned_of(tmp_path: Path, inside: str, words: list[str]) -> None:
@@ -351,3 +354,20 @@ def test_what_a_configuration_sets_in_vain_is_warned_of(tmp_path: Path, inside: 
     assert [part for one, part in zip(found, words, strict=True) if part not in one.message] == []
     line = command(config, context, tmp_path / "log", 1.0)
     assert line[line.index("--random") + 1] == "false"
+
+
+@pytest.mark.parametrize(
+    ("inside", "more", "why"),
+    [
+        ("<load-state value='gone.xml'/>", {}, "its load-state names gone.xml, and there is no such file"),
+        ("<a value='n.sumocfg, gone.xml'/>", {}, "its a names gone.xml"),
+        ("<a value='gone.xml'/>", {"additional": "n.sumocfg"}, ""),
+        ("<remote-port value='8813'/>", {}, "with its remote-port SUMO would wait for another program"),
+        ("<remote-port value='8813'/>", {"interface": "traci"}, ""),
+        ("<num-clients value='2'/>", {"interface": "traci"}, "with its num-clients SUMO would wait"),
+    ],
+)
+def test_what_sumo_would_miss_or_wait_for_is_refused(tmp_path: Path, inside: str, more: Any, why: str) -> None:
+    (tmp_path / "n.sumocfg").write_text(f"<configuration>{inside}</configuration>")
+    found = problems(SumoConfig(config="n.sumocfg", **more), make_context(tmp_path, "cars"))
+    assert [one.message[: len(why)] for one in found if one.fatal] == ([why] if why else [])

@@ -39,6 +39,7 @@ _SPELT: Mapping[str, Mapping[float, str]] = {
     },
     "angle": {1.0: "degree degrees °", 1e-7: "dege7", 0.01: "cdeg"},
 }  # fmt: skip
+DAY = 86400.0  # s
 _NO_UNIT = frozenset({"utc", "gmt", "unix", "epoch", "iso", "iso8601", "local", "local_time", "wgs84"})
 _BRACKETS = re.compile(r"\s*([^\[({<]*?)[\s_]*[\[({<]\s*([^\])}>]*?)\s*[\])}>]\s*")
 _AMOUNT = re.compile(r"\s*([-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][-+]?\d+)?)\s*([^\s\d.,;~<>+-][^;,~<>\d]*?)?\s*")
@@ -127,6 +128,7 @@ class Stamps(NamedTuple):
     wrong: int  # cells that are no times
     example: str  # the first of them
     local: int = 0  # dates without a time zone, which are taken as UTC
+    clocks: bool = False  # times of day, see `past_midnight`
 
 
 def numbers(column: NDArray[Any]) -> NumericCells:
@@ -181,6 +183,24 @@ def stamps(column: NDArray[Any], name: str, unit: str | None = None) -> Stamps:
     return _stamps(column, name, values * factor, absolute=bool(usual * factor >= _EPOCHS[0][0]))
 
 
+def past_midnight(seconds: Floats, group: NDArray[np.int64] | None = None) -> tuple[Floats, int]:
+    """Times of day (m,) s with a day more after each midnight that they pass, in the order of the rows; how many pass.
+
+    A fall by more than half a day is a midnight. With `group`, rows of one group that stand together are a sequence of
+    their own. Times that count beyond 24:00:00 (24:30:00) are taken as they are.
+    """
+    if not len(seconds) or not np.nanmax(seconds, initial=0.0) < DAY:
+        return seconds, 0
+    same = np.ones(len(seconds) - 1, np.bool_)
+    if group is not None and 1 + int((np.diff(group) != 0).sum()) == len(np.unique(group)):
+        same = np.diff(group) == 0
+    known = np.where(np.isnan(seconds), np.maximum.accumulate(np.nan_to_num(seconds)), seconds)
+    falls = np.append(False, same & (np.diff(known) < -DAY / 2))
+    days = np.cumsum(falls)
+    begins = np.maximum.accumulate(np.where(np.append(True, ~same), np.arange(len(seconds)), 0))
+    return seconds + DAY * (days - days[begins]), int(falls.sum())
+
+
 def _dates(cells: list[str], column: NDArray[Any], name: str) -> Stamps:
     dates = [date_of(cell) for cell in cells]
     local = sum(date is not None and date.tzinfo is None for date in dates)
@@ -189,7 +209,8 @@ def _dates(cells: list[str], column: NDArray[Any], name: str) -> Stamps:
 
 
 def _clocks(cells: list[str], column: NDArray[Any], name: str) -> Stamps:
-    return _stamps(column, name, np.array([clock_of(cell) for cell in cells]), absolute=False, strict=False)
+    found = _stamps(column, name, np.array([clock_of(cell) for cell in cells]), absolute=False, strict=False)
+    return found._replace(clocks=True)
 
 
 def _stamps(column: NDArray[Any], name: str, seconds: Floats, *, absolute: bool, strict: bool = True) -> Stamps:

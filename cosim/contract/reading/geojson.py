@@ -44,6 +44,17 @@ def features(data: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - JSON
     return found
 
 
+def raised(found: list[dict[str, Any]]) -> int:
+    """How many of these features have a place with a third coordinate, the height (m), that is not 0."""
+    return sum(_heights(one["geometry"]["coordinates"]) for one in found)
+
+
+def _heights(coordinates: list[Any]) -> bool:
+    if coordinates and isinstance(coordinates[0], list):
+        return any(map(_heights, coordinates))
+    return len(coordinates) > 2 and bool(coordinates[2])
+
+
 def _placed(coordinates: list[Any], number: int) -> None:
     if coordinates and isinstance(coordinates[0], list):
         for one in coordinates:

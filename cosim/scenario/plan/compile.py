@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cosim.contract.block import EventKey
 from cosim.contract.errors import Problem, ScenarioError, error_line, refuse
 from cosim.contract.hints import did_you_mean
 from cosim.contract.medium import MEDIA, Medium, conflict
 from cosim.contract.seeds import stream
 from cosim.contract.signals import Signal, catalogue
+from cosim.scenario.checks import unfit
 from cosim.scenario.load import in_order, read
 from cosim.scenario.plan.no_effect import without_effect
 from cosim.scenario.plan.plan import AdapterPlan, Lag, Plan, Recording
@@ -116,7 +118,19 @@ class _Compiler:
             if not adapter.connect  # it is checked where it runs
             for problem in self._asked(adapter)
         ]
-        return list(dict.fromkeys([*self.found, *asked]))
+        return list(dict.fromkeys([*self.found, *asked, *self._events()]))
+
+    def _events(self) -> Iterator[Problem]:
+        """Events that cannot happen in the scene."""
+        root = self.loaded.path.parent.resolve()
+        for index, event in enumerate(self.loaded.scenario.events):
+            if not isinstance(event, EventKey):
+                continue
+            do = str(getattr(event, "do", ""))
+            configs = [used.config for used in self.loaded.adapters.values() if do in used.kind.events]
+            nodes = [one.id for one in self.loaded.world.select(event.node)] if event.node is not None else []
+            if why := unfit(event, configs, self.scene, nodes, root):
+                yield self.loaded.problem(("events", index, "do"), why)
 
     def _asked(self, adapter: AdapterPlan) -> list[Problem]:
         used = self.loaded.adapters[adapter.name]

@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from cosim.contract.reading.columns import numbers, stamps
 Row = dict[str, Any]
 _NODE = ("node", "node_name", "host.name", "service.instance.id", "hostname", "instance", "service.name", "pod", "job")
 _K6 = "metric_name,timestamp,metric_value,"
+# Units of UCUM, as OpenTelemetry's conventions have them, whose words here are others.
+_UCUM = {"By": "B", "kBy": "kB", "KiBy": "KiB", "MBy": "MB", "MiBy": "MiB", "GBy": "GB", "GiBy": "GiB", "1": ""}
+_EARLIEST = 1e8  # s since 1970, before there was any telemetry to export
 _CLOCK = 5e-4  # s, half of what JMeter's times are rounded to
 _LINE = re.compile(
     r'([A-Za-z_:][A-Za-z0-9_:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?\s+(\S+)'
@@ -50,16 +53,21 @@ def _sample(line: str) -> bool:
     return True
 
 
-def columns(text: str) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
-    """Columns `time` (s since 1970), `node`, one per metric, and one per label; and what is left out, with the reason.
+class ExportedColumns(NamedTuple):
+    """What an export holds."""
 
-    Raises `ValueError`.
-    """
+    columns: dict[str, NDArray[Any]]  # `time` (s since 1970), `node`, one per metric, and one per label
+    left_out: tuple[str, ...]  # how much, and the reason
+    units: dict[str, str]  # of metrics, as far as the export names them
+
+
+def columns(text: str) -> ExportedColumns:
+    """The columns of an export. Raises `ValueError`, also for one metric in two units."""
     begin = text.lstrip()[:400]
     read = _json if begin.startswith(("{", "[")) else _k6 if begin.startswith(_K6) else _exposition
-    lost = Counter[str]()
+    lost, units = Counter[str](), dict[str, str]()
     try:
-        rows = list(read(text, lost))
+        rows = list(read(text, lost, units))
     except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
         raise ValueError(f"the export is not as its program writes it: {type(error).__name__} {error}") from None
     left_out = tuple(f"{count} {what}" for what, count in lost.items())
@@ -75,10 +83,10 @@ def columns(text: str) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
             if numbers
             else np.array(["" if cell is None else str(cell) for cell in cells], dtype=str)
         )
-    return found, left_out
+    return ExportedColumns(found, left_out, {name: unit for name, unit in units.items() if unit})
 
 
-def _json(text: str, lost: Counter[str]) -> Iterator[Row]:
+def _json(text: str, lost: Counter[str], units: dict[str, str]) -> Iterator[Row]:
     try:
         documents = [json.loads(text)]
     except ValueError:
@@ -91,7 +99,7 @@ def _json(text: str, lost: Counter[str]) -> Iterator[Row]:
                 raise ValueError(f"the query failed: {document.get('error', document['status'])}")
             yield from _prometheus(document["data"], lost)
         elif "resourceMetrics" in document or "resourceSpans" in document:
-            yield from _otlp(document, lost)
+            yield from _otlp(document, lost, units)
         else:
             hint = "data of a query_range, resourceMetrics or resourceSpans"
             raise ValueError(f"it is no export of Prometheus or OpenTelemetry: it has no {hint}")
@@ -113,7 +121,7 @@ def _prometheus(data: Mapping[str, Any], lost: Counter[str]) -> Iterator[Row]:
             yield {"time": float(time), "node": _node(labels), name: float(value), **_others(labels, name)}
 
 
-def _exposition(text: str, _lost: Counter[str]) -> Iterator[Row]:
+def _exposition(text: str, _lost: Counter[str], _units: dict[str, str]) -> Iterator[Row]:
     unit = 1.0 if text.rstrip().endswith("# EOF") else 1e-3  # OpenMetrics
     for line in text.splitlines():
         line = line.strip()
@@ -128,7 +136,7 @@ def _exposition(text: str, _lost: Counter[str]) -> Iterator[Row]:
         yield {"time": stamp, "node": _node(labels), name: float(value), **_others(labels, name)}
 
 
-def _k6(text: str, lost: Counter[str]) -> Iterator[Row]:
+def _k6(text: str, lost: Counter[str], _units: dict[str, str]) -> Iterator[Row]:
     (_, names), *rows = records(text, mark=",")
     longest = max((len(cells) for _, cells in rows), default=0)
     if longest > len(names):
@@ -142,11 +150,15 @@ def _k6(text: str, lost: Counter[str]) -> Iterator[Row]:
         yield {"time": float(time), "node": "", name: float(value), **_others(row, name)}
 
 
-def _otlp(document: Mapping[str, Any], lost: Counter[str]) -> Iterator[Row]:
+def _otlp(document: Mapping[str, Any], lost: Counter[str], units: dict[str, str]) -> Iterator[Row]:
     for resource in document.get("resourceMetrics") or ():
         own = _attributes(resource.get("resource"))
         for metric in _all(resource, "scopeMetrics", "metrics"):
             name = metric["name"]
+            said = re.sub(r"\{.*\}", "", str(metric.get("unit") or "")).strip()  # annotations are no units
+            unit = _UCUM.get(said, said)
+            if units.setdefault(name, unit) != unit:
+                raise ValueError(f"'{name}' is in '{units[name]}' and in '{unit}': export one of both")
             for kind in ("histogram", "exponentialHistogram", "summary"):
                 if kind in metric:
                     lost[f"points of {kind} '{name}' are left out"] += len(_all(metric, kind, "dataPoints"))
@@ -159,6 +171,10 @@ def _otlp(document: Mapping[str, Any], lost: Counter[str]) -> Iterator[Row]:
                     ] += 1
                     continue
                 time = int(point["timeUnixNano"]) * 1e-9
+                if time < _EARLIEST:
+                    raise ValueError(
+                        f"timeUnixNano of '{name}' is {point['timeUnixNano']}, which is not in ns since 1970"
+                    )
                 yield {"time": time, "node": _node(labels), name: float(value), **_others(labels, name)}
     for resource in document.get("resourceSpans") or ():
         own = _attributes(resource.get("resource"))

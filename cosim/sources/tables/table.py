@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ class Table:
     path: Path
     digest: str = ""  # SHA-256 of the file
     sparse: bool = False  # a row holds one of several quantities, and the cells of the others are empty
+    units: Mapping[str, str] = field(default_factory=dict)  # of columns, where the file itself says them
     left_out: tuple[str, ...] = ()  # what of the file is not in it, and why
 
     def __len__(self) -> int:
@@ -85,8 +86,8 @@ def read(path: str | Path, *, header: Sequence[str] | None = None) -> Table:
             return Table({name: np.asarray(data[name].to_numpy()) for name in data.column_names}, path, digest)
         text = delimited.text_of(raw, path)
         if header is None and exports.is_export(text):
-            columns, left_out = exports.columns(text)
-            return Table(columns, path, digest, sparse=True, left_out=left_out)
+            found = exports.columns(text)
+            return Table(found.columns, path, digest, sparse=True, left_out=found.left_out, units=found.units)
         if text.lstrip().startswith("<"):
             hint = "JMeter writes a table with -Jjmeter.save.saveservice.output_format=csv"
             raise ScenarioError(Problem("is XML, no table", file=path, hint=hint))
@@ -101,9 +102,8 @@ def read(path: str | Path, *, header: Sequence[str] | None = None) -> Table:
 def _csv(text: str, path: Path, names: Sequence[str] | None) -> dict[str, NDArray[Any]]:
     mark = delimited.mark_of(text)
     found = delimited.sheet(text, path, names=names, mark=mark)
-    twice = sorted({name for name in found.names if names is None and found.names.count(name) > 1})
-    if twice:
-        raise ValueError(f"two columns are called '{twice[0]}'")
+    if names is None:
+        delimited.refuse_twice(path, found.names)
     columns = found.columns()
     if mark != "," and any(_COMMA.match(cell) for cells in columns.values() for cell in cells):
         columns = {name: _with_points(cells) for name, cells in columns.items()}

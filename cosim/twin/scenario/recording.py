@@ -21,7 +21,7 @@ from cosim.sources.tables.table import Table, read
 from cosim.twin.problem import Floats, MeasuredSignal
 from cosim.twin.scenario.replay import WHOLE, Span, Tasks, tasks_of_run, tasks_of_table
 from cosim.twin.telemetry.hygiene import Finding, as_warnings, examine, share_of
-from cosim.twin.telemetry.measured import Columns, origins, recorded, run_table, table_rows, unit_of
+from cosim.twin.telemetry.measured import Columns, factor_of, origins, recorded, run_table, table_rows, unit_of
 from cosim.twin.telemetry.quantities import Codes, Quantity, Rows, ValuePairing, spacings
 from cosim.twin.telemetry.timing import apart
 
@@ -183,8 +183,13 @@ class RecordingReader:
         run_name, file = self._sourced(one.run, one.file)
         if file is not None:
             findings: list[Finding] = []
-            how = Columns.of(one, column, at, unit_of(one.signal, self._units))
             source = self._table(file)
+            said, wanted = source.units.get(one.column or column), unit_of(one.signal, self._units)
+            other = said is not None and one.unit is not None
+            if other and factor_of(one.unit, f"{at}.unit", wanted) != factor_of(said, at, wanted):
+                text = f"the file says that its values are in {said}"
+                raise self._wrong(f"observed.{name}.unit", text, "leave it out")
+            how = Columns.of(one if said is None else one.model_copy(update={"unit": said}), column, at, wanted)
             got = table_rows(source, how, quantity, at, self.nodes, self.workloads, findings)
             self.sources.append(f"{self.label(name)}: {source.source}")
             self.warnings += as_warnings(findings)

@@ -40,6 +40,12 @@ def stamps(column: NDArray[Any], name: str, unit: str | None, findings: list[Fin
     if 0 < found.local < len(column) - found.wrong:
         message = f"{found.local} dates name no time zone, and others do: they are taken as UTC"
         findings.append(Finding("time order", name, message, found.local))
+    if found.clocks:
+        seconds, midnights = files.past_midnight(found.seconds)
+        if midnights:
+            message = f"{midnights} times of day pass midnight: the rows behind are of the next day"
+            findings.append(Finding("time order", name, message, midnights))
+        return found._replace(seconds=seconds)
     return found
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cosim.contract import units
 from cosim.contract.errors import SetupError
-from cosim.contract.reading.columns import NOTHING, numbers, stamps
+from cosim.contract.reading.columns import NOTHING, numbers, past_midnight, stamps
 from cosim.sources.tables.table import read
 
 _MARK = re.compile(r"%$|/.*$")
@@ -144,4 +144,6 @@ def _seconds(rows: pa.Table, name: str) -> NDArray[np.float64]:
     found = stamps(values, name, end if end in units.DIMENSIONS["time"] else None)
     if found.wrong:
         raise SetupError(f"--at: the column '{name}' has {found.wrong} rows without a time, such as '{found.example}'")
+    if found.clocks and past_midnight(found.seconds)[1]:
+        raise SetupError(f"--at: the times of day in '{name}' pass midnight; write dates")
     return found.seconds - found.seconds.min() if found.absolute else found.seconds

@@ -113,3 +113,32 @@ def test_a_zone_in_a_cell_counts(tmp_path):
     found = read("philly", path)
     assert found.start == 1506816000.0
     assert len(found.left_out) == 1
+
+
+def test_jobs_that_the_log_has_twice_count_once(tmp_path):
+    path = tmp_path / "trace"
+    one = {**LOG[0], "jobid": "application_1"}
+    path.write_text(json.dumps([one, one, {**LOG[0], "jobid": "application_2"}]))
+    found = read("philly", path)
+    assert len(found) == 2
+    assert found.left_out == ("1 jobs have the id of one before: they are left out",)
+
+
+@pytest.mark.parametrize(("source", "text"), [("helios", HELIOS), ("alibaba", ALIBABA)])
+def test_rows_of_one_job_count_once(tmp_path, source, text):
+    path = tmp_path / "trace"
+    path.write_text(text)
+    once = read(source, path)
+    path.write_text(text + text.partition("\n")[2])
+    twice = read(source, path)
+    assert twice.arrival.tolist() == once.arrival.tolist()
+    assert [one for one in twice.left_out if "have the id of one before" in one]
+
+
+def test_milliseconds_are_not_taken_for_seconds(tmp_path):
+    path = tmp_path / "trace"
+    path.write_text(ALIBABA.partition("\n")[0] + "\n")
+    row = dict.fromkeys(ALIBABA.partition("\n")[0].split(","), "1") | {"creation_time": "1585699200000"}
+    path.write_text(path.read_text() + ",".join(row.values()) + "\n")
+    with pytest.raises(ScenarioError, match="column 'creation_time' is 1"):
+        read("alibaba", path)

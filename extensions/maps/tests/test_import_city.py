@@ -58,10 +58,10 @@ def grid(path: Path, *, buildings: bool = True, size: int = 5) -> Path:
 
 def test_stations_of_another_place_are_refused_and_far_ones_told(tmp_path):
     town, table = grid(tmp_path / "town.osm"), tmp_path / "sites.csv"
-    table.write_text("latitude,longitude,name\n0,0,a\n")
+    table.write_text("latitude,longitude,name\n1,1,a\n")
     with pytest.raises(ScenarioError, match=r"has no station within 5 km of a road of town.osm"):
         osm.read(town, stations=table)
-    table.write_text(f"latitude,longitude,name\n0,0,a\n{LATITUDE},{LONGITUDE},b\n")
+    table.write_text(f"latitude,longitude,name\n1,1,a\n{LATITUDE},{LONGITUDE},b\n")
     (reported,) = osm.read(town, stations=table).notices
     assert "over 5 km from any road: station-a" in str(reported)
 
@@ -369,3 +369,18 @@ def test_an_import_prints_what_it_took_and_what_it_left_out(tmp_path):
     done = CliRunner().invoke(app, ["import", "stations", str(file), "--out", str(tmp_path / "out")])
     assert "took      stations 2, users 100\n" in done.output
     assert "1 rows without a place are left out" in done.output
+
+
+def test_stations_at_no_place_and_heights_of_points_are_told(tmp_path):
+    file = tmp_path / "s.csv"
+    file.write_text("lat,lon\n45.0,7.6\n0,0.0\n0.0,7.6\n")
+    found, notices = stations.read_stations(file)
+    assert [one.latitude for one in found] == [45.0, 0.0]
+    assert any("1 rows at latitude 0, longitude 0" in one.text for one in notices)
+    file.write_text("lat,lon\n0,0\n")
+    with pytest.raises(ScenarioError, match="holds no station with a place"):
+        stations.read_stations(file)
+    points = [{"type": "Feature", "geometry": {"type": "Point", "coordinates": [7.6, 45.0, 240.0]}}]
+    file.write_text(json.dumps({"type": "FeatureCollection", "features": points}))
+    _, notices = stations.read_stations(file)
+    assert [one.level for one in notices if "third coordinate" in one.text] == ["ignored"]

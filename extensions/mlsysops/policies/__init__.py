@@ -14,6 +14,6 @@ carries out their plans:
 
 from cosim.extensions.mlsysops.policies.agent import ClusterAgent
 from cosim.extensions.mlsysops.policies.monitor import PolicyMonitor
-from cosim.extensions.mlsysops.policies.running import make, problems
+from cosim.extensions.mlsysops.policies.running import components, make, problems
 
-__all__ = ["ClusterAgent", "PolicyMonitor", "make", "problems"]
+__all__ = ["ClusterAgent", "PolicyMonitor", "components", "make", "problems"]

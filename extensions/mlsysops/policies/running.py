@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosim.contract.adapter import Context
@@ -61,6 +63,16 @@ def problems(config: MlsysopsConfig | None, context: Context) -> Iterator[Proble
             yield Problem(f"there is no application '{update.remove}'", path, hint=hint)
     yield from _loads(components, context.scene, bool(config.applications), at)
     yield from _policies(config, context, at)
+
+
+def components(config: MlsysopsConfig | None, scene: Scene, root: Path) -> set[str]:
+    """The names of all components that policy files place; of files that cannot be read none."""
+    found = set[str]() if config is not None and config.applications else {load.name for load in scene.workloads}
+    if config is not None:
+        for _, text in _named(config, ""):
+            with suppress(ValueError):
+                found.update(_components(read_applications(root / text)))
+    return found
 
 
 def _named(config: MlsysopsConfig, at: str) -> Iterator[tuple[str, str]]:

@@ -258,3 +258,13 @@ def test_what_cannot_be_written_is_refused(run, written, tmp_path):
     for export in (srsran.export, open5gs.export):
         with pytest.raises(SetupError, match="log: true"):
             export(silent, tmp_path / "logs")
+
+
+def test_a_log_of_a_core_in_lines_of_json_is_read_or_refused_by_name(tmp_path):
+    line = "03/01 10:00:00.000: [amf] INFO: [Added] Number of gNBs is now 1 (../src/amf/context.c:1)"
+    path = tmp_path / "core.log"
+    path.write_text(json.dumps({"log": line + "\n", "stream": "stdout"}) + "\n" + json.dumps({"MESSAGE": line}) + "\n")
+    assert [(event.what, event.now) for event in open5gs.read(path)] == [("gNBs", 1), ("gNBs", 1)]
+    path.write_text(line + "\n" + json.dumps({"level": "info", "msg": "Number of gNBs is now 2"}) + "\n")
+    with pytest.raises(ScenarioError, match=r"core\.log:2: .*is a line of JSON"):
+        open5gs.read(path)

@@ -91,7 +91,8 @@ def read_jobs(path: Path, *, hosts: int | None = None, tasks: int | None = None)
     text = beginning("alibaba", f"{len(loads)} jobs", count, float(np.max(begin + span)))
     text += text_of({"workloads": loads}).removeprefix("workloads:\n")
     facts = {"jobs": len(loads), "tasks": len(counts.used), "hosts": count, "work": float((cores * span).sum() * CLOCK)}
-    return Imported(text, tuple(_notices(path, counts)), facts=facts)
+    notices = [*(Notice("note", path, None, "tasks", reason) for reason in trace.left_out), *_notices(path, counts)]
+    return Imported(text, tuple(notices), facts=facts)
 
 
 def _task(name: str, other: int, begin: float, duration: float, cores: float) -> _Task:

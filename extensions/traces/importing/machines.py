@@ -65,6 +65,10 @@ def read(source: str, path: Path, *, hosts: int | None = None, **options: Any) -
     if unknown.any():
         text = f"{unknown.mean():.1%} of the values are unknown; the machine counts as idle there"
         notices.append(Notice("note", path, None, "utilisation", text))
+    if 0.0 < np.nanmax(traces.utilisation) <= 0.01:
+        hint = "take --full 1" if source == "planetlab" else "the reader takes percent"
+        text = f"no machine is ever busier than 1 %: are the values shares of 1? ({hint})"
+        notices.append(Notice("note", path, None, "utilisation", text))
     reported = {"cores": traces.cores, "clock": traces.clock, "memory": traces.memory}
     for name, values in reported.items():
         if values is None or np.isnan(values).any():

@@ -65,7 +65,7 @@ def read_tasks(source: str, path: Path, *, tasks: int | None = None, per_token: 
 def _first(trace: TaskTrace, tasks: int | None) -> TaskTrace:
     return TaskTrace(
         trace.arrival[:tasks], trace.duration[:tasks], trace.cores[:tasks], trace.memory[:tasks], trace.work[:tasks],
-        start=trace.start, unit=trace.unit,
+        start=trace.start, unit=trace.unit, left_out=trace.left_out,
     )  # fmt: skip
 
 
@@ -89,6 +89,8 @@ def read(
     def say(key: str, text: str) -> None:
         notices.append(Notice("note", path, None, key, text))
 
+    for reason in trace.left_out:
+        say("tasks", reason)
     cores = trace.cores * CORES if trace.unit == "machine" else trace.cores
     if trace.unit == "machine":
         say("cores", f"the trace gives shares of its largest machine, which is taken to have {CORES} cores")

@@ -179,3 +179,9 @@ def test_requests_of_azure_arrive_when_they_did(tmp_path):
     order = np.argsort(ended["task"])
     np.testing.assert_allclose(ended["created"][order], trace.arrival, atol=1e-9)
     np.testing.assert_allclose(ended["work"][order], trace.work, rtol=1e-15)
+
+
+def test_tasks_outside_the_trace_are_left_out_by_name(tmp_path):
+    (tmp_path / "trace.csv").write_text(TASKS["alibaba 2017"][0])
+    texts = [one.text for one in read("alibaba", tmp_path / "trace.csv").notices]
+    assert "1 tasks begin at 0 or before, outside the trace: they are left out" in texts

@@ -79,3 +79,11 @@ def test_limits_and_too_many_machines(tmp_path):
     (tmp_path / "day.csv").write_text("vm,t000\n" + "".join(f"m{i},1\n" for i in range(20_000)))
     with pytest.raises(ScenarioError, match="--vms"):
         read("planetlab", tmp_path / "day.csv")
+
+
+def test_shares_that_are_read_as_percent_are_doubted(tmp_path):
+    for name, value in (("shares", "0.9"), ("percent", "90")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "vm-1").write_text(f"{value}\n0.1\n")
+        texts = [one.text for one in read("planetlab", tmp_path / name).notices]
+        assert any("are the values shares of 1? (take --full 1)" in text for text in texts) == (name == "shares")

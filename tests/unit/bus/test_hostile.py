@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import json
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from cosim.results.convert import recover
+from cosim.results.folder import RunFolder
 from cosim.results.load import load
 from tests.forked import cosim
 from tests.unit.bus.hostile import ANSWERS, DEEDS, SUMMARIES
@@ -109,3 +112,23 @@ def test_all_in_process(tmp_path, honest, mode, at):
 @pytest.mark.parametrize(("mode", "at"), MODES)
 def test_all_isolated(tmp_path, honest, mode, at):
     judge(tmp_path, honest, mode, at, True)
+
+
+@pytest.mark.parametrize(("mode", "at"), [("segfault", "step"), ("abort", "finish")])
+def test_a_crash_of_the_whole_process_names_the_call_that_it_came_from(tmp_path, mode, at):
+    code, manifest, _, _ = ran(tmp_path / "run", mode, at, False)
+    assert (code < 0, manifest["status"]) == (True, "running")
+    (folder,) = (tmp_path / "run" / "runs").glob("hostile/*")
+    why = f"the run's process ended while adapter 'bad' was in {at}"
+    assert why in RunFolder.open(folder).fault["message"]
+    assert cosim("report", folder).returncode == 0
+    assert why in html.unescape((folder / "report.html").read_text())
+    killed = recover(folder).manifest["error"]
+    assert (killed["adapter"], killed["phase"]) == ("bad", at)
+    assert killed["message"].startswith(why)
+
+
+def test_a_run_that_ends_by_itself_leaves_no_mark_of_a_call(tmp_path):
+    ran(tmp_path / "run", "honest", "step", False)
+    ran(tmp_path / "other", "ValueError", "step", False)
+    assert not list(tmp_path.rglob(".call"))

@@ -190,3 +190,16 @@ def test_columns_of_times_are_found_by_their_names_and_commas_are_decimals(tmp_p
     table = read(path)
     assert time_column(table, None) == "TS"
     assert table.column("power").astype(float).tolist() == [3.25, 4.5]
+
+
+def test_the_units_of_an_export_count(tmp_path):
+    def exported(*units):
+        points = {"dataPoints": [{"timeUnixNano": "1900000000000000000", "asDouble": 3.0}]}
+        metrics = [{"name": "rtt", "unit": unit, "gauge": points} for unit in units]
+        path = tmp_path / "export.json"
+        path.write_text(json.dumps({"resourceMetrics": [{"scopeMetrics": [{"metrics": metrics}]}]}))
+        return read(path)
+
+    assert [exported(unit).units for unit in ("ms", "By", "{requests}", "1")] == [{"rtt": "ms"}, {"rtt": "B"}, {}, {}]
+    with pytest.raises(ScenarioError, match="'rtt' is in 's' and in 'ms'"):
+        exported("s", "ms")

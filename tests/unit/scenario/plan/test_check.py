@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from cosim.bus.steering import event_kinds, read_event
 from cosim.cli.main import app
 from cosim.contract.errors import ScenarioError
 from cosim.contract.node_keys import Battery
@@ -152,6 +153,7 @@ def test_ends_without_a_beginning_are_warned_of(write):
         ("do: set-scheduler, scheduler: edf", ""),
         ("do: set-scheduler, scheduler: edff", "events.0.do: there is no scheduler 'edff'"),
         ("do: set-scheduler, scheduler: edf, node: edge", "events.0.do: a scheduler decides for all nodes"),
+        ("do: set-scheduler, scheduler: local", "events.0.do: scheduler 'local', but source 'cam-1' has no cpu"),
         ("do: scale, component: film, node: edge, count: 1", "events.0.do: only the scheduler 'mlsysops'"),
         ("do: deploy, component: film", "'do: deploy' needs 'node'"),
         ("do: deploy, component: film, node: edge, for: 5 s", "'do: deploy' has no end"),
@@ -165,6 +167,30 @@ def test_events_that_no_adapter_can_carry_out_are_refused_at_their_line(write, e
     found = problems(file)
     assert reported in "\n".join(map(str, found))
     assert all(one.line for one in found)
+
+
+def test_a_scheduler_without_hosts_or_tasks_to_decide_about_cannot_come(write):
+    event = "events: [{at: 1 s, do: set-scheduler, scheduler: cloud}]\n"
+    edges = ("  cloud: {kind: cloud", "  cloud: {kind: edge")
+    (found,) = problems(write(edges, more=event))
+    assert (found.path, found.message) == ("events.0.do", "scheduler 'cloud' has no cloud node with a cpu")
+    idle = ("workloads:\n  film: {from: cam-*, arrivals: every 1 s, input: 1 kB, output: 1 kB, work: 1 Mcycles}\n", "")
+    assert "events.0.do: the scenario has no workloads" in "\n".join(map(str, problems(write(idle, more=event))))
+    plan = plan_of(write(edges))
+    with pytest.raises(ScenarioError, match="scheduler 'cloud' has no cloud node with a cpu"):
+        read_event({"do": "set-scheduler", "scheduler": "cloud"}, plan, event_kinds(plan))
+
+
+def test_components_that_are_not_there_cannot_be_placed(write, tmp_path):
+    pytest.importorskip("pandas")
+    (tmp_path / "p.py").write_text("def initialize():\n    return {}\n")
+    policies = ("{scheduler: nearest}", "{scheduler: mlsysops, mlsysops: {policies: [p.py]}}")
+    for event, why in (
+        ("do: deploy, component: fil, node: edge", "there is no component 'fil': there is film"),
+        ("do: deploy, component: film, node: cam-1", "'cam-1' has no cpu, so it holds no component"),
+    ):
+        said = "\n".join(map(str, problems(write(policies, more=f"events: [{{at: 1 s, {event}}}]\n"))))
+        assert f"events.0.do: {why}" in said, said
 
 
 JAMMED = ("links:", """\
