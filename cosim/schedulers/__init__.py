@@ -224,8 +224,8 @@ def installed_names() -> tuple[str, ...]:
 
 
 def target_of(name: str) -> str:
-    """`module:name` of the function or class that a name stands for; `name` itself where it stands for none."""
-    return POLICIES[name][0] if name in POLICIES else installed("schedulers").get(name, name)
+    """`module:name` of what a name stands for, of files a module; `name` itself where it stands for none."""
+    return POLICIES[name][0] if name in POLICIES else {**installed("agents"), **installed("schedulers")}.get(name, name)
 
 
 def scheduler_names(decision: str | None = None) -> tuple[str, ...]:
@@ -270,7 +270,8 @@ def list_schedulers() -> list[Listing]:
             try:
                 text = (load("agents", name).__doc__ or "").partition("\n")[0]
             except SetupError as error:
-                takers, text, refusal = (), str(error), str(error)
+                takers = ()
+                text = refusal = without_extension(target_of(name)) or str(error)
         elif name in BUILTIN or (name in own and name not in POLICIES):
             takers = into = tuple(model for model, one in models.items() if name in one.compiled)
             refusal = "it is a part of another model"
