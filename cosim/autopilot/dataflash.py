@@ -193,7 +193,7 @@ class DataflashLogs:
             self._write("MULT", now, ord(key), factor)
         for name, (_, _, units, factors) in _LAYOUTS.items():
             self._write("FMTU", now, _NUMBERS[name], units.encode(), factors.encode())
-        for name in a.parameters.names:
+        for name in a.parameters.table:
             self._parameter(name)
         self._write("MSG", now, a.banner.encode())
         for seq in range(len(a.pilot.mission.items)):
