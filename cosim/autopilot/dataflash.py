@@ -7,8 +7,10 @@ the order of requests and answers is that of AP_Logger_MAVLinkLogTransfer.cpp.
 from __future__ import annotations
 
 import math
+import shutil
 import struct
 import tempfile
+import weakref
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,7 +113,7 @@ class DataflashLogs:
     def __init__(self, autopilot: Autopilot, folder: Path | None = None) -> None:
         """`folder`: for the files 00000001.BIN and so on; without one they end with the autopilot."""
         self._autopilot, self._folder = autopilot, folder
-        self._own: tempfile.TemporaryDirectory[str] | None = None
+        self._lasting = folder is not None  # whether the files outlive this object
         self._logs: list[_Log] = []
         self._made = 0  # logs so far
         self._log: _Log | None = None  # the one that is written
@@ -161,7 +163,7 @@ class DataflashLogs:
 
     def close(self) -> None:
         """End the log that is written."""
-        if self._log is not None and (self._folder is not None or self._log.written):
+        if self._log is not None and (self._lasting or self._log.written):
             self._log.flush()
         self._log, self._on = None, False
 
@@ -174,13 +176,12 @@ class DataflashLogs:
         while self._logs and (len(self._logs) >= _MOST or sum(log.size for log in self._logs) > _ALL - _LARGEST):
             self._remove(self._logs.pop(0))
             self._transfer = None  # the others have other numbers now
-        if self._folder is None and self._own is None:
-            self._own = tempfile.TemporaryDirectory(prefix="cosim-")
-        folder = Path(self._own.name) if self._folder is None and self._own is not None else self._folder
-        assert folder is not None
-        folder.mkdir(parents=True, exist_ok=True)
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="cosim-"))
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
         self._made += 1
-        self._log = _Log(folder / f"{self._made:08}.BIN", round(a.epoch + a.now))
+        self._log = _Log(self._folder / f"{self._made:08}.BIN", round(a.epoch + a.now))
         self._log.path.unlink(missing_ok=True)
         self._logs.append(self._log)
         for name, (kinds, columns, _, _) in _LAYOUTS.items():
@@ -192,7 +193,7 @@ class DataflashLogs:
             self._write("MULT", now, ord(key), factor)
         for name, (_, _, units, factors) in _LAYOUTS.items():
             self._write("FMTU", now, _NUMBERS[name], units.encode(), factors.encode())
-        for name in a.parameters.names:
+        for name in a.parameters.table:
             self._parameter(name)
         self._write("MSG", now, a.banner.encode())
         for seq in range(len(a.pilot.mission.items)):

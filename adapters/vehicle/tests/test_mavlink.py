@@ -82,6 +82,7 @@ def test_a_run_keeps_the_dataflash_logs_of_its_vehicles(tmp_path):
     log, heights = mavutil.mavlink_connection(str(path)), {}
     while (message := log.recv_match(type="POS")) is not None:
         heights[message.TimeUS] = message.RelHomeAlt
+    log.close()
     both = heights.keys() & seen.keys()
     assert len(both) > 15
     assert max(heights.values()) > 9.5

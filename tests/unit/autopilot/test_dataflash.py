@@ -73,6 +73,7 @@ def read(path, data):
     reader, found = DFReader_binary(str(path)), {}
     while (message := reader.recv_msg()) is not None:
         found.setdefault(message.get_type(), []).append(message)
+    reader.close()
     return reader, found
 
 
