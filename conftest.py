@@ -139,6 +139,8 @@ def _together(item: pytest.Item) -> str:
         # What really runs takes a core: one in containers, one in namespaces, and one client of others at a time,
         # which mostly wait, beside those that compute.
         return next((name for name in _REAL if _has(item, name)), "")
+    if _has(item, "ns3"):
+        return "ns3"  # its engine is compiled for ten seconds, by each worker that needs it before it is there
     # The short ones of a folder use the same fixtures and compiled functions: each of three workers would make its own.
     return "/".join(item.nodeid.partition("::")[0].split("/")[:3])
 

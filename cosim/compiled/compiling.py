@@ -17,8 +17,8 @@ own file has changed, and does not see changes in the files of the functions tha
 machine code depends on: the source of its module and of all modules that this imports, directly and
 through others, numba and the processor. An edit recompiles what it touches. Whether there is machine
 code that holds is then a question for the file system, and processes that compile different versions
-at the same time do not share a file. Of several that need the same machine code one compiles it, and the others wait
-for that. An entry point must be called with arguments of one signature:
+at the same time do not share a file; of several that need the same code one
+compiles, and the others wait for it. An entry point must be called with arguments of one signature:
 numba can mix up two signatures that two processes compile at the same time.
 
 Code is made for the processor's level x86-64-v3 (all servers and desktops of the last ten years), not

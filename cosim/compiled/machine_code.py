@@ -14,12 +14,11 @@ import os
 import re
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Mapping, MutableMapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import llvmlite.binding  # type: ignore[import-untyped]
 import numba
@@ -131,7 +130,6 @@ elif not os.environ.get("NUMBA_CACHE_DIR") and not _keeps(os.environ, Path("~").
     _keep_for_once(os.environ)
 _load_without_scipy()
 _describe_without_shapes()
-_PATIENCE, _LOOK = 120.0, 0.05  # s: to wait for another process that compiles the same, and between two looks
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
@@ -200,10 +198,9 @@ class _Code(_caching.FunctionCache):  # type: ignore[misc]
         self._brought = _caching.IndexDataCacheFile(str(brought), name, None)
         self._sealed = Path(_SEALED, Path(self.cache_path).name) if _SEALED else brought
         self._read_only = _caching.IndexDataCacheFile(str(self._sealed), name, None)
-        self._lock: IO[bytes] | None = None
 
     def load_overload(self, signature: Any, target: Any) -> Any:  # noqa: ANN401 - numba's types
-        """What was compiled for `signature`, None when nothing was: then `end` is due after the compilation.
+        """What was compiled for `signature`, None when nothing was.
 
         numba gets ready to compile first, which takes longer than loading all code of a run. Of that our
         own code needs memory management only; others' may need the tables of dictionaries, random numbers, ...
@@ -213,40 +210,24 @@ class _Code(_caching.FunctionCache):  # type: ignore[misc]
         else:
             target.refresh()
         key = self._index_key(signature, target.codegen())
-        found = self._found(key)
-        if found is None and self._waited():
-            found = self._found(key)
-        return None if found is None else self._impl.rebuild(target, found)
+        for files in (self._brought, self._read_only, self._cache_file):
+            found = files.load(key)
+            if found is not None:
+                return self._impl.rebuild(target, found)
+        return None
 
-    def _found(self, key: object) -> Any:  # noqa: ANN401
-        files = (self._brought, self._read_only, self._cache_file)
-        return next((found for found in (one.load(key) for one in files) if found is not None), None)
-
-    def _waited(self) -> bool:
-        """Keep other processes from compiling the same function, or wait until one that does has ended."""
-        waited, until = False, time.monotonic() + _PATIENCE
-        with suppress(OSError):  # a folder that cannot be written, or a file system without locks
-            self._impl.locator.ensure_cache_path()
-            place = Path(self.cache_path, f"{self._impl.filename_base}.lock")
-            self._lock = place.open("wb")
-            while time.monotonic() < until:
-                try:
-                    # forked processes do not inherit this kind
-                    fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    waited = True
-                    time.sleep(_LOOK)
-                else:
-                    break
-        return waited
-
-    def end(self) -> None:
-        """Let others compile the function, or find it compiled."""
-        if self._lock is not None:
-            with suppress(OSError):
-                Path(self._lock.name).unlink()
-            self._lock.close()
-            self._lock = None
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While no other process compiles the function; code that is kept needs no such care."""
+        lock = Path(self.cache_path, f"{self._impl.filename_base}.lock")
+        with ExitStack() as held:
+            if not self.kept():
+                with suppress(OSError):  # a folder that cannot be written, or without locks
+                    self._impl.locator.ensure_cache_path()
+                    file = held.enter_context(lock.open("wb"))
+                    held.callback(lock.unlink, missing_ok=True)
+                    fcntl.lockf(file, fcntl.LOCK_EX)  # forked processes do not inherit this kind
+            yield
 
     def kept(self) -> bool:
         """Whether there is machine code."""
@@ -259,15 +240,7 @@ def entry(function: F, brought: Path) -> F:
     function.__qualname__ += "_" + _digest(Path(function.__code__.co_filename), function.__module__)
     made: Any = cast(Any, numba.njit)(**_OPTIONS)(function)
     made._cache = code = _Code(function, brought)
-    compiled = made.compile
-
-    def compile_once(signature: object) -> object:
-        try:
-            return compiled(signature)
-        finally:
-            code.end()
-
-    made.compile = compile_once
+    made.compile = code.alone()(made.compile)
     return cast(F, made)
 
 

@@ -21,19 +21,16 @@ _PACKAGES = (
 _GIT_LIMIT = 5.0  # s for one call of git; a hanging network mount must not hold up a run
 
 
+@cache
 def versions() -> dict[str, str]:
     """Version of every installed distribution that can change a result, and of Python."""
-    found = {name: _version(name) for name in _PACKAGES}
-    return {"python": platform.python_version(), **{name: of for name, of in found.items() if of is not None}}
-
-
-@cache
-def _version(name: str) -> str | None:
-    """Version of an installed distribution, None without it; to read it takes as long as checking a scenario."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:

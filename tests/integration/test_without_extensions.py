@@ -95,7 +95,9 @@ def test_the_core_runs_and_lists_its_scenarios(core):
 
 def test_many_environments_at_once_name_the_extension(core):
     pytest.importorskip("gymnasium")
-    done = python(core, "-c", "import gymnasium, cosim.envs; gymnasium.make_vec('cosim/Continuum-v1', scenario='x')")
+    done = python(
+        core.root, "-c", "import gymnasium, cosim.envs; gymnasium.make_vec('cosim/Continuum-v1', scenario='x')"
+    )
     assert "extension 'cosco', which is not there" in done.stderr
 
 
