@@ -32,8 +32,8 @@ LIMITS = {
     "arrows": 71,
     "circles of rooms": 0,
     "circles of modules": 0,
-    "lines of the core": 103_976,
-    "lines": 147_566,
+    "lines of the core": 104_890,
+    "lines": 148_570,
     "class names with several homes": 11,
 }
 
