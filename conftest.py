@@ -62,8 +62,11 @@ _PACKAGES = {
     "starlette": "fastapi", "sumo": "eclipse-sumo",
 }  # fmt: skip
 _SKIPPED: dict[str, str] = {}  # node id -> why
-# The folders that take longest come first, the longest before the others: no worker is left with one at the end.
-_LONGEST = ("tests/unit/twin/", "adapters/vehicle/", "tests/unit/engine/continuum/")
+# What takes longest comes first, the longest before the others: no worker is left with one at the end.
+_LONGEST = (
+    "tests/integration/test_without_extensions.py", "tests/cli/test_cli.py::test_the_wheel", "tests/unit/twin/",
+    "adapters/vehicle/", "tests/unit/engine/continuum/",
+)  # fmt: skip
 _REAL = ("docker", "netns", "clients")  # the marks of what runs outside of the tests' process, at the clock's pace
 _FOLLOWS_CLOCK = (*_REAL, "clock")  # the marks of what is late on a busy machine
 _NICENESS = os.getpriority(os.PRIO_PROCESS, 0)
