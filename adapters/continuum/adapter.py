@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.adapters.continuum.access import Access
-from cosim.adapters.continuum.air import Air, Changes
+from cosim.adapters.continuum.air import Air
 from cosim.adapters.continuum.autoscale import Autoscaler
 from cosim.adapters.continuum.books import HostAccounts, summary, task_frame
 from cosim.adapters.continuum.check import problems
@@ -26,6 +26,7 @@ from cosim.adapters.continuum.world import ContinuumWorld, build, slots_of
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Event, Scene
 from cosim.contract.errors import refuse
+from cosim.contract.faults import LinkChanges
 from cosim.contract.frame import Frame
 from cosim.contract.plugins import load
 from cosim.engine.continuum.engine import Deciding, Engine
@@ -79,7 +80,7 @@ class ContinuumAdapter:
         trace = self._config.trace
         self._left = _sources_of(scene, self._config.leave) if self._config.leave else None
         self._trace = None if trace is None else EventTraces(trace, scene, self._engine)
-        self._changes = Changes(scene.capacity)
+        self._changes = LinkChanges(scene.capacity)
         self._failures = Failures(self._config.failures, scene, len(self._world.system.link_a), context.seed)
         network = self._config.network
         scale = self._config.autoscale

@@ -1,4 +1,4 @@
-"""What links are like now: the radio's frames and the scenario's events, laid over one another."""
+"""What radio links are like now, by the radio's frames."""
 
 from __future__ import annotations
 
@@ -8,53 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.adapters.continuum.world import slots_of
-from cosim.contract.entities import Event
 from cosim.contract.frame import Frame
 
 Floats = NDArray[np.float64]
 Slots = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Change:
-    """A `degrade` or `restore`: the pairs between two sets of nodes, and what they are like since."""
-
-    event: Event
-    a: NDArray[np.bool_]  # (slots,)
-    b: NDArray[np.bool_]
-
-
-class Changes:
-    """The link events so far. For every pair of nodes the last event that names it holds."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._changes: list[_Change] = []
-
-    def add(self, event: Event) -> None:
-        """Take note of a `degrade` or `restore` event."""
-        if event.link is None:
-            return
-        self._changes = [change for change in self._changes if change.event.link != event.link]
-        if event.do == "degrade" or self._changes:
-            masks = []
-            for side in event.link:
-                mask = np.zeros(self._capacity, np.bool_)
-                mask[slots_of(side)] = True
-                masks.append(mask)
-            self._changes.append(_Change(event, masks[0], masks[1]))
-
-    def between(self, x: Slots, y: Slots) -> tuple[Floats, Floats, Floats]:
-        """(rate factor, added delay in s, added loss) of the pairs (x[i], y[i]); y -1 for no pair."""
-        factor, delay, loss = np.ones(len(x)), np.zeros(len(x)), np.zeros(len(x))
-        for change in self._changes:
-            hit = ((change.a[x] & change.b[y]) | (change.b[x] & change.a[y])) & (y >= 0)
-            restored = change.event.do == "restore"
-            factor[hit] = 1.0 if restored else change.event.rate
-            delay[hit] = 0.0 if restored else change.event.delay
-            loss[hit] = 0.0 if restored else change.event.loss
-        return factor, delay, loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)

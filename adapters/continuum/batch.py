@@ -11,7 +11,7 @@ import numpy as np
 
 from cosim.adapters.continuum import ADAPTER
 from cosim.adapters.continuum.access import Access
-from cosim.adapters.continuum.air import Air, Changes
+from cosim.adapters.continuum.air import Air
 from cosim.adapters.continuum.books import HostLog, summary, task_frame
 from cosim.adapters.continuum.check import problems
 from cosim.adapters.continuum.config import ContinuumConfig
@@ -19,6 +19,7 @@ from cosim.adapters.continuum.world import ContinuumWorld, build, slots_of
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Event
 from cosim.contract.errors import refuse
+from cosim.contract.faults import LinkChanges
 from cosim.engine.continuum.batches import Action
 from cosim.engine.continuum.engine import Engine
 from cosim.engine.continuum.prepared import Prepared
@@ -93,7 +94,7 @@ class _Timeline:
         return [one for one in found if one[0] <= self._context.duration]
 
     def _events(self, events: Sequence[Event]) -> list[tuple[Event, Action]]:
-        changes = Changes(self._context.scene.capacity)
+        changes = LinkChanges(self._context.scene.capacity)
         found: list[tuple[Event, Action]] = []
         for event in sorted(events, key=lambda event: event.at):
             slots = slots_of(event.nodes)
@@ -106,7 +107,7 @@ class _Timeline:
                 found.append((event, self._links(changes)))
         return found
 
-    def _links(self, changes: Changes) -> Action:
+    def _links(self, changes: LinkChanges) -> Action:
         links = np.arange(len(self._system.link_a))
         factor, delay, loss = changes.between(self._system.link_a, self._system.link_b)
 

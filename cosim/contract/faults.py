@@ -12,16 +12,54 @@ from cosim.contract.entities import Event, SlotRange
 
 Ranges = tuple[SlotRange, ...]
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
+Slots = NDArray[np.int32] | NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class _Degraded:
-    a: Ranges
-    b: Ranges
-    delay: float  # s
-    loss: float  # 1
-    rate: float  # 1
+@dataclass(frozen=True, slots=True, eq=False)
+class _Change:
+    """A `degrade` or `restore`: the pairs between two sets of nodes, and what they are like since."""
+
+    event: Event
+    a: NDArray[np.bool_]  # (capacity,)
+    b: NDArray[np.bool_]
+
+
+class LinkChanges:
+    """The link events so far. For every pair of nodes the last event that names it holds."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._changes: list[_Change] = []
+
+    def add(self, event: Event) -> None:
+        """Take note of a `degrade` or `restore` event; others change nothing."""
+        if event.link is None or event.do not in ("degrade", "restore"):
+            return
+        a, b = (self._mask(side) for side in event.link)
+        self._changes = [one for one in self._changes if not _within(one, a, b)]
+        if event.do == "degrade" or self._changes:
+            self._changes.append(_Change(event, a, b))
+
+    def __bool__(self) -> bool:
+        """Whether any link may be degraded now."""
+        return bool(self._changes)
+
+    def between(self, x: Slots, y: Slots) -> tuple[Floats, Floats, Floats]:
+        """(rate factor, added delay in s, added loss) of the pairs (x[i], y[i]); y -1 for no pair."""
+        factor, delay, loss = np.ones(len(x)), np.zeros(len(x)), np.zeros(len(x))
+        for change in self._changes:
+            hit = ((change.a[x] & change.b[y]) | (change.b[x] & change.a[y])) & (y >= 0)
+            restored = change.event.do == "restore"
+            factor[hit] = 1.0 if restored else change.event.rate
+            delay[hit] = 0.0 if restored else change.event.delay
+            loss[hit] = 0.0 if restored else change.event.loss
+        return factor, delay, loss
+
+    def _mask(self, ranges: Ranges) -> NDArray[np.bool_]:
+        found = np.zeros(self._capacity, np.bool_)
+        for where in ranges:
+            found[where.first : where.first + where.count] = True
+        return found
 
 
 class Faults:
@@ -29,46 +67,37 @@ class Faults:
 
     def __init__(self, capacity: int) -> None:
         self.failed = np.zeros(capacity, bool)  # (capacity,)
-        self._degraded: list[_Degraded] = []
+        self._links = LinkChanges(capacity)
 
     def take(self, events: Sequence[Event]) -> None:
-        """Apply what became due, in order. A second degradation of the same link replaces the first."""
+        """Apply what became due, in order."""
         for event in events:
             if event.do in ("fail", "recover"):
                 for where in event.nodes:
                     self.failed[where.first : where.first + where.count] = event.do == "fail"
-            elif event.link is not None and event.do in ("degrade", "restore"):
-                a, b = event.link
-                self._degraded = [entry for entry in self._degraded if not _within(entry, a, b)]
-                if event.do == "degrade":
-                    self._degraded.append(_Degraded(a, b, event.delay, event.loss, event.rate))
+            else:
+                self._links.add(event)
 
     @property
     def degrades(self) -> bool:
-        """Whether any link is degraded now."""
-        return bool(self._degraded)
+        """Whether any link may be degraded now."""
+        return bool(self._links)
 
-    def apply(self, device: Ints, cell: Ints, rates: Sequence[Floats], delay: Floats, loss: Floats) -> None:
+    def apply(self, device: Slots, cell: Slots, rates: Sequence[Floats], delay: Floats, loss: Floats) -> None:
         """Change `rates`, `delay` and `loss` (n,) of the links between slots `device` and `cell` in place."""
-        for entry in self._degraded:
-            hit = (_in(device, entry.a) & _in(cell, entry.b)) | (_in(device, entry.b) & _in(cell, entry.a))
-            for rate in rates:
-                rate[hit] *= entry.rate
-            delay[hit] += entry.delay
-            loss[hit] = 1.0 - (1.0 - loss[hit]) * (1.0 - entry.loss)
+        if not self._links:
+            return
+        factor, more, lost = self._links.between(device, cell)
+        for rate in rates:
+            rate *= factor
+        delay += more
+        hit = lost > 0.0
+        loss[hit] = 1.0 - (1.0 - loss[hit]) * (1.0 - lost[hit])
 
 
-def _in(slots: Ints, ranges: Ranges) -> NDArray[np.bool_]:
-    inside = np.zeros(len(slots), bool)
-    for where in ranges:
-        inside |= (slots >= where.first) & (slots < where.first + where.count)
-    return inside
-
-
-def _within(entry: _Degraded, a: Ranges, b: Ranges) -> bool:
-    """Whether all links of `entry` are between `a` and `b`."""
-    return (_covers(a, entry.a) and _covers(b, entry.b)) or (_covers(a, entry.b) and _covers(b, entry.a))
-
-
-def _covers(outer: Ranges, inner: Ranges) -> bool:
-    return all(any(o.first <= i.first and i.first + i.count <= o.first + o.count for o in outer) for i in inner)
+def _within(change: _Change, a: NDArray[np.bool_], b: NDArray[np.bool_]) -> bool:
+    """Whether all pairs of `change` are between `a` and `b`."""
+    first, second = change.a, change.b
+    return bool(
+        (not (first & ~a).any() and not (second & ~b).any()) or (not (first & ~b).any() and not (second & ~a).any())
+    )
