@@ -78,6 +78,7 @@ class Page:
 
     def __init__(self, browser, address):
         self.browser, self.origin = browser, address.rstrip("/").split("//")[1].split("/")[0]
+        browser.get("about:blank")  # a page of the test before still looks for its server
         for log in ("browser", "performance"):
             browser.get_log(log)
         browser.get(address)
