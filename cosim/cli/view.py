@@ -32,7 +32,7 @@ def view(
         str | None, typer.Option(help="The token of a run under --control; default: COSIM_TOKEN. Without: read-only.")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option(help="Folder of a live run, if it is on this machine: for pictures of drones.")
+        Path | None, typer.Option(help="Folder of a live run, if it is on this machine: for pictures of cameras.")
     ] = None,
     name: Annotated[
         list[str] | None, typer.Option(help="A name besides localhost that browsers call this machine by. Repeatable.")
