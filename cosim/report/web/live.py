@@ -32,7 +32,7 @@ _SAMPLE = 0.2  # s of wall clock between two points of the history
 class LiveSource:
     """Observes the publication at `address` in a thread, over lines of GeoJSON files.
 
-    `folder` is the run's folder if it is on this machine: pictures of drones are rendered from its content.
+    `folder` is the run's folder if it is on this machine: pictures of cameras are rendered from its content.
     Raises `SetupError` when `address` is no address. A file that cannot be used is reported in the log.
     """
 
