@@ -56,7 +56,7 @@ class Forks:
             return subprocess.run(
                 [sys.executable, "-m", *words],
                 cwd=cwd,
-                env={"PYTHONPATH": str(self.root), **env},
+                env={**env, "PYTHONPATH": os.pathsep.join(filter(None, [env.get("PYTHONPATH"), str(self.root)]))},
                 input=reported,
                 text=True,
                 capture_output=True,
