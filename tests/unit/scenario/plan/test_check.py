@@ -181,6 +181,7 @@ def test_a_scheduler_without_hosts_or_tasks_to_decide_about_cannot_come(write):
         read_event({"do": "set-scheduler", "scheduler": "cloud"}, plan, event_kinds(plan))
 
 
+@needs("mlsysops")
 def test_components_that_are_not_there_cannot_be_placed(write, tmp_path):
     pytest.importorskip("pandas")
     (tmp_path / "p.py").write_text("def initialize():\n    return {}\n")
@@ -216,6 +217,7 @@ def test_jammers_that_never_send_are_warned_of(write, events, silent):
     assert any("nodes.j.jammer: is never on" in one for one in said) == silent
 
 
+@needs("cosco")
 @pytest.mark.parametrize(
     ("node", "reported"), [("edge", ""), ("'*'", ""), ("cam-1", "interval has no such node to fail; name one of edge")]
 )
