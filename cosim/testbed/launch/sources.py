@@ -24,7 +24,10 @@ def lay_out(folder: Path) -> None:
     shutil.copytree(BROUGHT, folder)
     package = Path(__file__).parents[2]
     for name in _BESIDE:
-        shutil.copytree(package / name, folder / name, ignore=shutil.ignore_patterns(*_NOT_SOURCES))
+        if (package / name).is_dir():
+            shutil.copytree(package / name, folder / name, ignore=shutil.ignore_patterns(*_NOT_SOURCES))
+        else:  # an installation without extensions; the Dockerfiles copy the folder
+            (folder / name).mkdir()
     shutil.copytree(package, folder / "cosim", ignore=shutil.ignore_patterns(*_NOT_SOURCES, *_BESIDE))
     for name in _BESIDE:
         (folder / "cosim" / name).symlink_to(Path("..", name))
