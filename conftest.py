@@ -203,9 +203,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for needed in (name for mark in item.iter_markers("needs") for name in mark.args):
             if needed not in required and (reason := _lacking(needed)):
                 item.add_marker(pytest.mark.skip(reason=reason))
-    if items and float("inf") > _UNTIL:  # what comes last may not be run: it is something else the next time
-        first = int(_UNTIL) % len(items)
-        items[:] = items[first:] + items[:first]
+    if float("inf") > _UNTIL:  # what comes last may not be run: it is something else the next time
+        together = [item for item in items if _has(item, "xdist_group")]
+        alone = [item for item in items if not _has(item, "xdist_group")]
+        first = int(_UNTIL) % max(len(alone), 1)
+        items[:] = together + alone[first:] + alone[:first]
     items.sort(
         key=lambda item: next((k for k, name in enumerate(_LONGEST) if item.nodeid.startswith(name)), len(_LONGEST))
     )
