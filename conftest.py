@@ -71,6 +71,8 @@ _REAL = ("docker", "netns", "clients")  # the marks of what runs outside of the 
 _FOLLOWS_CLOCK = (*_REAL, "clock")  # the marks of what is late on a busy machine
 _NICENESS = os.getpriority(os.PRIO_PROCESS, 0)
 _UNTIL = float(os.environ.get("COSIM_UNTIL", "inf"))
+if "PYTEST_XDIST_WORKER" in os.environ:  # what a test starts has begun in time
+    os.environ.pop("COSIM_UNTIL", None)
 DATA = Path(__file__).resolve().parent / "../shared/data"
 
 
