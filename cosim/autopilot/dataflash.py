@@ -174,7 +174,7 @@ class DataflashLogs:
             return
         a, now = self._autopilot, self._now
         while self._logs and (len(self._logs) >= _MOST or sum(log.size for log in self._logs) > _ALL - _LARGEST):
-            self._remove(self._logs.pop(0))
+            self._logs.pop(0).path.unlink(missing_ok=True)
             self._transfer = None  # the others have other numbers now
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="cosim-"))
@@ -306,12 +306,9 @@ class DataflashLogs:
     def _erase(self) -> None:
         self._transfer, self._log, self._on = None, None, False
         for log in self._logs:
-            self._remove(log)
+            log.path.unlink(missing_ok=True)
         self._logs.clear()
         self._autopilot.pilot.say(5, "Logs erased")
-
-    def _remove(self, log: _Log) -> None:
-        log.path.unlink(missing_ok=True)
 
     def _send(self, link: Hashable, number: int, at: int, data: bytes) -> None:
         padded = list(data.ljust(_CHUNK, b"\0"))
