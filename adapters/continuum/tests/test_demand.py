@@ -245,8 +245,8 @@ def test_mistakes_in_traces_are_found(tmp_path, content, message):
 def test_a_trace_of_another_time_is_told(tmp_path):
     text = (HEAD + GRAPH + TARIFF).replace("every 2 s", "trace tasks.csv")
     (tmp_path / "tasks.csv").write_text("time\n1900000000\n1900000001\n")
-    (told,) = [one for one in planned(tmp_path, text).warnings if "first task" in one]
-    assert "workloads.watch.arrivals: the first task of the file comes at 1.9e+09 s, and the run ends at" in told
+    (warning,) = [one for one in planned(tmp_path, text).warnings if "first task" in one]
+    assert "workloads.watch.arrivals: the first task of the file comes at 1.9e+09 s, and the run ends at" in warning
     (tmp_path / "tasks.csv").write_text("time\n1\n1900000001\n")
     assert not [one for one in planned(tmp_path, text).warnings if "first task" in one]
 

@@ -16,7 +16,7 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 from cosim.adapters.replay import ADAPTER
-from cosim.adapters.replay.check import problems as told
+from cosim.adapters.replay.check import problems as reported
 from cosim.adapters.replay.config import ReplayConfig
 from cosim.cli.main import app
 from cosim.contract.adapter import Context, Inputs
@@ -43,8 +43,8 @@ def started(root, file, *, capacity=50, geo=None, **config):
 
 
 def problems(config, context):
-    """What is told of a replay without what it took of its file."""
-    return [one for one in told(config, context) if not one.note]
+    """What a check reports of a replay but for the note of what it took of its file."""
+    return [one for one in reported(config, context) if not one.note]
 
 
 def step(adapter, time):

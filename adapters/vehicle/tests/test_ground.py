@@ -296,11 +296,11 @@ def test_homes_that_are_taken_are_warned_of(nodes, missions, said):
     assert {one.path for one in found} <= {"nodes.a.at"}
 
 
-def test_heights_in_a_map_of_obstacles_are_told_to_have_no_effect(farm):
+def test_heights_in_a_map_of_obstacles_are_warned_of(farm):
     data = json.loads((farm / "farm.geojson").read_text())
     (ring,) = data["features"][0]["geometry"]["coordinates"]
     data["features"][0]["geometry"]["coordinates"] = [[[*place, 240.0] for place in ring]]
     (farm / "farm.geojson").write_text(json.dumps(data))
-    (told,) = checked(farm, geo=HOME, obstacles="farm.geojson")
-    assert (told.fatal, told.path) == (False, "adapters.vehicle.obstacles")
-    assert "of 1 features of 'farm.geojson' the third coordinate, a height, has no effect" in told.message
+    (warning,) = checked(farm, geo=HOME, obstacles="farm.geojson")
+    assert (warning.fatal, warning.path) == (False, "adapters.vehicle.obstacles")
+    assert "of 1 features of 'farm.geojson' the third coordinate, a height, has no effect" in warning.message
