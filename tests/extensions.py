@@ -41,3 +41,10 @@ def scenarios(*names: str) -> list[Any]:
 
 def _marked(name: str, extension: str) -> Any:
     return pytest.param(name, marks=needs(extension) if extension else ())
+
+
+def skip_without_packages(text: str) -> None:
+    """Skip the test where a package that the check of this scenario needs is missing."""
+    for key, package in (("sumo:", "sumo"), ("mlsysops:", "pandas")):
+        if key in text:
+            pytest.importorskip(package)

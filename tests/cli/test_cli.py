@@ -258,7 +258,8 @@ def test_lists_fit_a_terminal_of_80_columns(verb):
     os.close(master)
     assert process.returncode == 0
     assert max(map(len, shown.decode().splitlines())) <= 80
-    assert shown.decode().split() == cosim(verb).stdout.split()
+    # A word that is longer than a line, such as the path of the interpreter, is broken.
+    assert "".join(shown.decode().split()) == "".join(cosim(verb).stdout.split())
 
 
 def test_the_keys_of_an_adapter_are_told_with_their_defaults():

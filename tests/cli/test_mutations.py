@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cosim.cli.main import app
-from tests.extensions import scenarios
+from tests.extensions import scenarios, skip_without_packages
 from tests.forked import cosim
 from tests.mutations import mutate
 
@@ -40,8 +40,7 @@ def copy(folder, tmp_path) -> Path:
 def test_check_survives_damage(folder, copy):
     rng = random.Random(f"in process {folder.name}")
     text = (folder / "scenario.cosim.yaml").read_text()
-    if "mlsysops:" in text:
-        pytest.importorskip("pandas")
+    skip_without_packages(text)
     assert CliRunner().invoke(app, ["check", str(copy)]).exit_code == 0
     codes = set()
     for number in range(MUTATIONS):

@@ -40,6 +40,7 @@ SLOW = pytest.mark.slow
 NEEDS = {
     "autopilot.md": ["pymavlink"], "environments.md": ["gymnasium"], "export.md": ["mcap", "pythonfmu3"],
     "mail-mmsg.md": ["gymnasium"], "policies.md": ["pandas"], "results.md": ["pandas"],
+    "twin.md": ["sumo"],
 }  # fmt: skip
 EXTENSIONS = {
     "cluster.md": ["gpu_cluster"], "coming-from.md": ["cosco", "edgecloudsim", "importers"], "corais.md": ["corais"],

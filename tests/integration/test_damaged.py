@@ -36,6 +36,7 @@ from tests.cli.test_calibrate import BLOCK, LINE
 from tests.extensions import needs
 
 pytestmark = needs("detection", "research_object")
+pytest.importorskip("rocrate")
 SCENARIO = """\
 apiVersion: cosim/v1
 kind: Scenario

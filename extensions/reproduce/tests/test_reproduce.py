@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
 from typer.testing import CliRunner
 
 from cosim.cli.main import app
@@ -21,6 +20,8 @@ from cosim.extensions.reproduce import claims as registry
 from cosim.extensions.reproduce.claims import Claim, claim, claims, markdown, table
 from cosim.extensions.reproduce.judging import FAILS, HOLDS, OPEN, bounds, judge, reproduce
 from cosim.extensions.reproduce.page import write
+
+stats = pytest.importorskip("scipy.stats")
 
 TINY = """
 [table1]

@@ -46,8 +46,7 @@ def test_tasks_at_a_node_that_waited_for_its_machine_are_counted(tmp_path):
     waits = {"cpu_wait": [0.5, 0.019], "memory_wait": [math.nan] * 2, "io_wait": [0.0] * 2}
     pq.write_table(pa.table({"time": [20.0, 40.0], "node": column, **waits}), where)
     found = pair(first, slower)
-    rows = cosim.load(slower).table("task").df()
-    rows = rows[(rows["status"] == "completed") & (rows["host"] == "edge-0")]
-    at = ((rows["created"] <= 20.0) & (rows["ended"] >= 19.0)).sum()
+    rows = cosim.load(slower).table("task").filter("status = 'completed' and host = 'edge-0'")
+    at = len(rows.filter("created <= 20 and ended >= 19").fetchall())
     assert found.starved == at > 0
     assert found.fed == found.difference == 0.0

@@ -73,6 +73,10 @@ def test_wrong_settings_and_tables_are_named(tmp_path):
 class TestRealData:
     pytestmark = needs("edge_power/spec_power_ssj2008")
 
+    @pytest.fixture(autouse=True)
+    def _scipy(self):
+        pytest.importorskip("scipy")
+
     def test_every_server_is_within_three_percent_on_average_at_loads_it_was_not_measured_at(self):
         servers = power.read_servers(DATA)
         errors, covered = twin_power._predict(

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.spatial.transform import Rotation
 
 from cosim.physics.vehicles.camera import Camera, area
 from cosim.physics.vehicles.terrain import Terrain
 from cosim.physics.vehicles.weeds import WeedDetector, WeedField, read_weeds
+
+Rotation = pytest.importorskip("scipy.spatial.transform").Rotation
 
 SQUARE = Camera(math.radians(90.0), math.radians(90.0), 1000, 1000, gimbal=False)
 

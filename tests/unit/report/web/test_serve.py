@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack, nullcontext
 
-import uvicorn
+import pytest
 
-from cosim.report.web import serve
+uvicorn = pytest.importorskip("uvicorn")
+serve = pytest.importorskip("cosim.report.web.serve")
 
 
 async def app(scope, receive, send):
