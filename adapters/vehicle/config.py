@@ -217,7 +217,7 @@ class CameraPart(Part):
 
         across, along = (math.radians(angle) for angle in self.view)
         tilt, turn = math.radians(90.0 + self.pitch), math.radians(self.heading)
-        return Camera(across, along, self.pixels[0], self.pixels[1], self.gimbal, tilt, turn)
+        return Camera(across, along, self.pixels[0], self.pixels[1], self.gimbal, tilt, turn, self.mount)
 
     def detector(self) -> WeedDetector:
         """Raises `ValueError`."""
