@@ -346,6 +346,9 @@ class VehicleConfig(AdapterConfig):
     gusts: Annotated[float, units.Unit("speed", ge=0.0, le=120.0)] = Field(
         0.0, description="wind at 6 m above ground that gusts belong to (Dryden, MIL-F-8785C); 0: no gusts"
     )
+    altitude: Annotated[float, units.Unit("length", ge=-500.0, le=9000.0)] | None = Field(
+        None, description="of the origin above the sea, for air as thin as there (ICAO); default: air at sea level"
+    )
     position_error: PositionErrorPart | None = Field(
         None, description="of satellite positions, in engagements and GPS_RAW_INT; default: none"
     )
