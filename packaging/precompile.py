@@ -33,13 +33,20 @@ def _adapter(name: str) -> None:
 
 
 def _camera() -> None:
-    """What vehicles have in many scenarios and not in the adapter's example: a camera that marks what it sees."""
+    """What vehicles have in many scenarios and not in the adapter's example: a camera that marks what it sees.
+
+    Also pictures of what grows there.
+    """
     import numpy as np
 
     from cosim.physics.vehicles.coverage import FieldCoverage
+    from cosim.physics.vehicles.tiles import Shot, render
+    from cosim.physics.vehicles.weeds import Plants, WeedField, growth
 
     one = np.zeros(1, np.int64)
     FieldCoverage(1, (0.0, 0.0, 1.0, 1.0)).look(one, np.zeros((1, 5)), one + 1)
+    grown = Plants.of(WeedField(0.0, 0.0, 1.0, np.ones((1, 1))), growth((1,)))
+    render(grown, Shot(0.0, 0.0, 0.0, 0.1, 2, 2))
 
 
 def _machines() -> None:

@@ -68,6 +68,8 @@ class VehicleAdapter:
             roster.airframes, roster.homes, roster.headings, config.substep, roster.levels, roster.terrain
         )
         self._fleet.wind[:] = config.wind
+        if config.altitude is not None:
+            self._fleet.set_air(config.altitude)
         self._gusts: Gusts | None = None
         if config.gusts > 0.0:
             self._gusts = Gusts(len(roster.ids), config.gusts, np.random.SeedSequence(context.seed).spawn(1)[0])

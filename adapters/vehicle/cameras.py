@@ -17,7 +17,8 @@ from cosim.contract.frame import Array, Frame
 from cosim.physics.vehicles.camera import area
 from cosim.physics.vehicles.fleet import VehicleFleet
 from cosim.physics.vehicles.layout import COPTER
-from cosim.physics.vehicles.weeds import FILE, growth, read_weeds
+from cosim.physics.vehicles.views import FILE, Scenery
+from cosim.physics.vehicles.weeds import growth, read_weeds
 
 Floats = NDArray[np.float64]
 _SOON = 1e-9  # s
@@ -53,8 +54,13 @@ class Cameras:
             self._field = read_weeds(context.path(str(config.weeds)), frame_of(context.scene))
             self._weeds = self._field.grown(grows)
             if context.scratch:
-                sizes = {name: (part.pixels[0], part.pixels[1]) for name, part in config.cameras.items()}
-                self._field.save(Path(context.scratch) / FILE, grows, sizes)
+                kinds, discs, grounds = (fleet.frames[name].tolist() for name in ("kind", "body", "ground"))
+                bodies = {
+                    roster.nodes[name]: (bool(kinds[row] == COPTER), discs[row], grounds[row])
+                    for name, row in roster.row.items()
+                }
+                eyes = dict(zip(self._slots.tolist(), self._cameras, strict=True))
+                Scenery(self._field, grows, eyes, bodies, fleet.terrain).save(Path(context.scratch) / FILE)
 
     def look(self) -> None:
         """Take the pictures that are due at the fleet's time: of copters those in the air."""
@@ -91,7 +97,7 @@ class Cameras:
 
     def _pose(self, k: int) -> tuple[float, float, float, float, float, float] | None:
         """m east, north and above the ground, rad of heading, pitch and roll; None: a copter that is not in the air."""
-        s, row, mount, place = self._fleet.state, self._rows[k], self._parts[k].mount, self._places[k]
+        s, row, mount, place = self._fleet.state, self._rows[k], self._cameras[k].mount, self._places[k]
         if row < 0:
             assert place is not None, "the roster has seen to it"
             land = self._fleet.terrain

@@ -217,7 +217,7 @@ class CameraPart(Part):
 
         across, along = (math.radians(angle) for angle in self.view)
         tilt, turn = math.radians(90.0 + self.pitch), math.radians(self.heading)
-        return Camera(across, along, self.pixels[0], self.pixels[1], self.gimbal, tilt, turn)
+        return Camera(across, along, self.pixels[0], self.pixels[1], self.gimbal, tilt, turn, self.mount)
 
     def detector(self) -> WeedDetector:
         """Raises `ValueError`."""
@@ -345,6 +345,9 @@ class VehicleConfig(AdapterConfig):
     ] = Field([0.0, 0.0, 0.0], description="to the east, north and up")
     gusts: Annotated[float, units.Unit("speed", ge=0.0, le=120.0)] = Field(
         0.0, description="wind at 6 m above ground that gusts belong to (Dryden, MIL-F-8785C); 0: no gusts"
+    )
+    altitude: Annotated[float, units.Unit("length", ge=-500.0, le=9000.0)] | None = Field(
+        None, description="of the origin above the sea, for air as thin as there (ICAO); default: air at sea level"
     )
     position_error: PositionErrorPart | None = Field(
         None, description="of satellite positions, in engagements and GPS_RAW_INT; default: none"

@@ -8,7 +8,7 @@ ground, which is flat or a terrain.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ class Camera:
     gimbal: bool = True  # it looks the same way whatever the attitude
     tilt: float = 0.0  # rad, of its axis from straight down, forward
     turn: float = 0.0  # rad, of its view from the body's nose, clockwise
+    mount: float = 0.0  # m above the feet of what carries it
 
     def __post_init__(self) -> None:
         if not (0.0 < self.across < math.pi and 0.0 < self.along < math.pi):
@@ -50,14 +51,38 @@ class Camera:
         """
         if not above > 0.0:
             return None
-        pitch, roll = (0.0, 0.0) if self.gimbal else (pitch, roll)
-        side, front = math.tan(0.5 * self.across), math.tan(0.5 * self.along)
-        rays = np.array([[front, -side, 1.0], [front, side, 1.0], [-front, side, 1.0], [-front, -side, 1.0]])
-        turned = rays @ (_turn(heading, pitch, roll) @ _turn(self.turn, self.tilt, 0.0)).T  # north, east, down
+        corners = self.rays(np.array([0.0, self.lines]), np.array([0.0, self.columns])).reshape(4, 3)[[0, 1, 3, 2]]
+        turned = corners @ self.axes(heading, pitch, roll).T
         if (turned[:, 2] < _LEAST * np.linalg.norm(turned, axis=1)).any():
             return None
         reach = above / turned[:, 2] if land is None else _reach(land, x, y, above, turned)
         return np.column_stack([x + reach * turned[:, 1], y + reach * turned[:, 0]])
+
+    def axes(self, heading: float, pitch: float, roll: float) -> Floats:
+        """(3, 3), from the picture's front and right and its axis to north, east and down, in an attitude as above."""
+        pitch, roll = (0.0, 0.0) if self.gimbal else (pitch, roll)
+        return np.asarray(_turn(heading, pitch, roll) @ _turn(self.turn, self.tilt, 0.0))
+
+    def rays(self, lines: Floats, columns: Floats) -> Floats:
+        """(lines, columns, 3) along front, right and axis (1), through these places in pixels from the first corner."""
+        front, right = self.slopes()
+        ahead, aside = (1.0 - 2.0 * lines / self.lines) * front, (2.0 * columns / self.columns - 1.0) * right
+        return np.stack(np.broadcast_arrays(ahead[:, None], aside[None, :], 1.0), axis=-1)
+
+    def places(self, points: Floats) -> tuple[Floats, Floats]:
+        """Column and line (k, 2) of `points` (k, 3) m along front, right and axis (> 0); and pixels of 1 m (k,)."""
+        front, right = self.slopes()
+        part = points[:, [1, 0]] / points[:, 2:] * (1.0 / right, -1.0 / front)
+        return 0.5 * (1.0 + part) * (self.columns, self.lines), 0.5 * self.columns / right / points[:, 2]
+
+    def slopes(self) -> tuple[float, float]:
+        """Tangents of half the angles of view, to the front and to the right."""
+        return math.tan(0.5 * self.along), math.tan(0.5 * self.across)
+
+    def smaller(self, most: int) -> Camera:
+        """The same view in a picture of at most `most` pixels a side."""
+        part = min(most / max(self.columns, self.lines), 1.0)
+        return replace(self, columns=max(round(self.columns * part), 1), lines=max(round(self.lines * part), 1))
 
     def pixel(self, area: float) -> float:
         """Ground sample distance in m: the side of a square of `area` m^2 over the number of pixels."""

@@ -395,9 +395,9 @@ class VehicleFleet:
         grounded = r[(self.state["landed"][r] != 0) | (self.frames["kind"][r] != COPTER)]
         self.state["armed"][grounded] = 0
 
-    def set_air(self, altitude: float, temperature: float) -> None:
-        """Let the air be that of a place `altitude` m above the sea, with `temperature` K at height 0."""
-        self.frames["altitude"], self.frames["temperature"] = altitude, temperature
+    def set_air(self, altitude: float) -> None:
+        """Let the air be the ICAO standard atmosphere's (Doc 7488) above a place `altitude` m above the sea."""
+        self.frames["altitude"], self.frames["temperature"] = altitude, 288.15 - 0.0065 * altitude
 
     def _hover_orders(self, rows: ArrayLike, mode: int, valid: float) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Who obeys an order that only copters in flight take, and their rows, which are in `mode` now."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.compiled.compiling import entry
 from cosim.physics.vehicles.weeds import Ints, Plants
 
 Floats = NDArray[np.float64]
@@ -24,6 +25,7 @@ Picture = NDArray[np.uint8]  # (lines, columns, 3)
 _SOIL = np.array([0.21, 0.16, 0.11])
 _CROP = np.array([0.07, 0.15, 0.05])
 _WEED = np.array([0.09, 0.17, 0.05])
+_LEAFY = 0.72**2 + 0.28**2 / 2.0  # of the circle around a plant, mean of its lobes
 _FINEST = 0.005  # m, to which coarser pixels are divided before they are averaged
 # Electrons per lx and reflectance: a shutter of 1 ms (the drone moves), f/2.8, pixels of 2.4 um. The image has
 # E T / (4 N^2) = 0.029 E; 1 lx s of daylight is 1e4 photons/um^2, of which 40 % count, in one of three colours: 7,700.
@@ -59,14 +61,6 @@ class Shot:
         x, y = self.x + ahead * sine + right * cosine, self.y + ahead * cosine - right * sine
         return Shot(x, y, self.heading, self.pixel, size, size, self.light)
 
-    def smaller(self, most: int) -> Shot:
-        """The same ground in a picture of at most `most` pixels a side."""
-        factor = max(self.columns, self.lines) / most
-        if factor <= 1.0:
-            return self
-        columns, lines = max(round(self.columns / factor), 1), max(round(self.lines / factor), 1)
-        return Shot(self.x, self.y, self.heading, self.pixel * factor, columns, lines, self.light)
-
     def seen(self, plants: Plants) -> tuple[Ints, Floats]:
         """The plants whose middles are in it, and where: column and line (k, 2) in pixels."""
         reach = 0.5 * self.pixel * math.hypot(self.columns, self.lines)
@@ -92,22 +86,38 @@ def render(plants: Plants, view: Shot, seed: int = 0, finest: float = _FINEST) -
     fine = Shot(
         view.x, view.y, view.heading, view.pixel / parts, view.columns * parts, view.lines * parts, view.light
     )  # fmt: skip
-    shown = _soil(fine)
-    _grow(shown, plants, fine)
+    column, line = np.arange(fine.columns) + 0.5, np.arange(fine.lines) + 0.5
+    right = (column - 0.5 * fine.columns)[None, :] * fine.pixel
+    ahead = (0.5 * fine.lines - line)[:, None] * fine.pixel
+    sine, cosine = math.sin(fine.heading), math.cos(fine.heading)
+    x, y = fine.x + ahead * sine + right * cosine, fine.y + ahead * cosine - right * sine
+    near = plants.near(fine.x, fine.y, 0.5 * fine.pixel * math.hypot(fine.columns, fine.lines) + 0.2)
+    places, size = fine.places(plants.x[near], plants.y[near]), np.full(len(near), 1.0 / fine.pixel)
+    shown = ground(x, y, np.full(x.shape, fine.pixel), plants, near, places, size)
     if parts > 1:
         shown = shown.reshape(view.lines, parts, view.columns, parts, 3).mean(axis=(1, 3))
-    return _exposed(_blurred(shown), view.light, seed)
+    return exposed(shown, view.light, seed)
 
 
-def _soil(view: Shot) -> Floats:
-    """Reflectance (lines, columns, 3) of bare soil with clods of 4 and 16 cm, which stay where they are."""
-    column, line = np.arange(view.columns) + 0.5, np.arange(view.lines) + 0.5
-    right = (column - 0.5 * view.columns)[None, :] * view.pixel
-    ahead = (0.5 * view.lines - line)[:, None] * view.pixel
-    sine, cosine = math.sin(view.heading), math.cos(view.heading)
-    x, y = view.x + ahead * sine + right * cosine, view.y + ahead * cosine - right * sine
-    shade = 1.0 + 0.25 * (_clods(x, y, 0.04) - 0.5) + 0.35 * (_clods(x, y, 0.16) - 0.5)
-    return np.asarray(shade[:, :, None] * _SOIL)
+def ground(x: Floats, y: Floats, wide: Floats, plants: Plants, near: Ints, places: Floats, size: Floats) -> Floats:
+    """Reflectance (lines, columns, 3) of the ground at `x`, `y` m in pixels `wide` m; all (lines, columns).
+
+    Soil has clods of 4 and 16 cm, which stay where they are; a wide pixel shows their mean. The plants `near` (k,) are
+    at `places` (k, 2: column, line), where 1 m across the view is `size` (k,) pixels.
+    """
+    shade = np.ones(x.shape)
+    for part, clod in ((0.25, 0.04), (0.35, 0.16)):
+        shade += part * (_clods(x, y, clod) - 0.5) * np.minimum(clod / wide, 1.0)
+    shown: Floats = shade[:, :, None] * _SOIL
+    weed = near < plants.weeds
+    chance = _clods(plants.x[near], plants.y[near], 1e-3)  # of its own
+    leaves = np.where(weed, 3.0 + np.floor(4.0 * chance), 5.0)
+    each = np.column_stack([plants.x[near], plants.y[near], plants.radius[near], leaves, chance])
+    colours = np.where(weed[:, None], _WEED, _CROP) * (0.85 + 0.3 * chance[:, None])
+    order = slice(None, None, -1)  # weeds over crop
+    drawn = (np.ascontiguousarray(of[order]) for of in (places, plants.radius[near] * size, each, colours))
+    _grow(shown, x, y, wide, *drawn)
+    return shown
 
 
 def _clods(x: Floats, y: Floats, size: float) -> Floats:
@@ -119,45 +129,50 @@ def _clods(x: Floats, y: Floats, size: float) -> Floats:
     return np.asarray((mixed ^ (mixed >> np.uint32(13))) / 2.0**32, np.float64)
 
 
-def _grow(shown: Floats, plants: Plants, view: Shot) -> None:
-    """Paint the plants: lobed leaves around their middle, edges by the part of the pixel that they cover."""
-    reach = 0.5 * view.pixel * math.hypot(view.columns, view.lines) + 0.2
-    near = plants.near(view.x, view.y, reach)
-    places = view.places(plants.x[near], plants.y[near])
-    for number, (column, line) in zip(near[::-1], places[::-1], strict=True):  # weeds over crop
-        radius = float(plants.radius[number]) / view.pixel
-        left, right = max(int(column - radius), 0), min(int(column + radius) + 2, view.columns)
-        top, bottom = max(int(line - radius), 0), min(int(line + radius) + 2, view.lines)
-        if left >= right or top >= bottom:
-            continue
-        dx = np.arange(left, right) + 0.5 - column
-        dy = (np.arange(top, bottom) + 0.5 - line)[:, None]
-        chance = _clods(plants.x[number : number + 1], plants.y[number : number + 1], 1e-3)[0]  # of its own
-        weed = number < plants.weeds
-        leaves = 3 + int(4 * chance) if weed else 5
-        edge = radius * (0.72 + 0.28 * np.cos(leaves * np.arctan2(dy, dx) + 6.0 * chance + view.heading * leaves))
-        cover = np.clip(edge - np.hypot(dx, dy) + 0.5, 0.0, 1.0)[:, :, None]
-        colour = (_WEED if weed else _CROP) * (0.85 + 0.3 * chance)
-        patch = shown[top:bottom, left:right]
-        patch += cover * (colour - patch)
+@entry()
+def _grow(
+    shown: Floats, x: Floats, y: Floats, wide: Floats, places: Floats, reach: Floats, each: Floats, colours: Floats
+) -> None:
+    """Paint the plants: lobed leaves around their middle, edges by the part of the pixel that they cover.
+
+    Of `each` (k, 5: x, y, radius in m, leaves, a number of its own in 0..1). One smaller than its pixel takes its area.
+    """
+    lines, columns = x.shape
+    for n in range(len(places)):
+        column, line, radius = places[n, 0], places[n, 1], each[n, 2]
+        for k in range(max(int(line - reach[n]), 0), min(int(line + reach[n]) + 2, lines)):
+            for m in range(max(int(column - reach[n]), 0), min(int(column + reach[n]) + 2, columns)):
+                side = wide[k, m]
+                if radius < 0.5 * side:
+                    if k != int(line) or m != int(column):
+                        continue
+                    cover = math.pi * radius * radius * _LEAFY / (side * side)
+                else:
+                    east, north = x[k, m] - each[n, 0], y[k, m] - each[n, 1]
+                    far = math.sqrt(east * east + north * north)
+                    if far > radius + 0.5 * side:
+                        continue
+                    edge = radius * (0.72 + 0.28 * math.cos(each[n, 3] * math.atan2(-north, east) + 6.0 * each[n, 4]))
+                    cover = min(max((edge - far) / side + 0.5, 0.0), 1.0)
+                for c in range(3):
+                    shown[k, m, c] += cover * (colours[n, c] - shown[k, m, c])
 
 
 def _blurred(shown: Floats) -> Floats:
     """By the lens: weights 1, 2, 1 in both directions."""
     for axis in (0, 1):
-        padded = np.pad(shown, [(1, 1) if k == axis else (0, 0) for k in range(3)], mode="edge")
-        before, same, after = (np.take(padded, range(k, k + shown.shape[axis]), axis) for k in range(3))
-        shown = 0.25 * before + 0.5 * same + 0.25 * after
+        padded = np.moveaxis(np.pad(shown, [(int(k == axis),) * 2 for k in range(3)], mode="edge"), axis, 0)
+        shown = np.moveaxis(0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:], 0, axis)
     return shown
 
 
-def _exposed(reflected: Floats, light: float, seed: int) -> Picture:
-    """8 bit of a sensor: electrons by the light, their Poisson noise, read noise, gain and the gamma of sRGB.
+def exposed(reflected: Floats, light: float, seed: int) -> Picture:
+    """8 bit of a sensor behind a lens: electrons by the light, their Poisson noise, read noise, gain, gamma of sRGB.
 
     Where the light does not do, the gain goes up and the noise with it.
     """
     white = _WHITE * min(_PER_LUX * light, _FULL / _WHITE)
-    electrons = reflected / _WHITE * white
+    electrons = _blurred(reflected) / _WHITE * white
     draw = np.random.default_rng(seed)
     noise = draw.standard_normal(electrons.shape) * np.sqrt(electrons + _READ**2)
     level = np.clip((electrons + noise) / white, 0.0, 1.0)
@@ -176,7 +191,7 @@ def png(picture: Picture) -> bytes:
     raw = np.zeros((lines, 1 + 3 * columns), np.uint8)
     raw[:, 1:] = picture.reshape(lines, -1)
     head = struct.pack(">IIBBBBB", columns, lines, 8, 2, 0, 0, 0)
-    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(raw.tobytes(), 6)), (b"IEND", b""))
+    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(raw.tobytes(), 1)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
     )

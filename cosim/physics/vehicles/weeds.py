@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +24,6 @@ from cosim.physics.vehicles.maps import lines_of, polygons_of, read_grid, shaped
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FILE = "field.npz"  # in the folder of who keeps it
 _MOST_PLANTS = 5_000_000
 _CELL = 1.0  # m of a GeoJSON field that states none
 _GEOJSON = (".geojson", ".json")
@@ -47,13 +46,6 @@ class WeedField:
         """How many weeds (rows, columns) there are, drawn by a Poisson law."""
         drawn: Ints = np.random.default_rng(seed).poisson(self.density * self.cell**2)
         return drawn
-
-    def save(self, path: Path, seed: np.random.SeedSequence, cameras: Mapping[str, tuple[int, int]]) -> None:
-        """Write what `read_kept` reads: the field, the `seed` of what grows on it, and by name the cameras' pixels."""
-        np.savez_compressed(
-            path, box=np.array([self.west, self.south, self.cell]), density=self.density, crop=self.crop,
-            seed=np.array([str(seed.entropy), str(list(seed.spawn_key))]), cameras=np.array(json.dumps(dict(cameras))),
-        )  # fmt: skip
 
     def inside(self, corners: Floats) -> tuple[slice, slice, NDArray[np.bool_]]:
         """The cells whose middle lies in the convex polygon with `corners` (k, 2) m: a window, and which of it."""
@@ -116,19 +108,6 @@ class Plants:
     def near(self, x: float, y: float, reach: float) -> Ints:
         """Numbers of those within a square of half the side `reach` m around a place."""
         return np.flatnonzero((np.abs(self.x - x) <= reach) & (np.abs(self.y - y) <= reach))
-
-
-def read_kept(path: Path) -> tuple[Plants, dict[str, tuple[int, int]]]:
-    """The plants and the cameras of a file of `WeedField.save`. Raises `ValueError` and `OSError`."""
-    with np.load(path, allow_pickle=False) as file:
-        try:
-            west, south, cell = (float(value) for value in file["box"])
-            entropy, spawned = (json.loads(str(text)) for text in file["seed"])
-            cameras = {name: (int(c), int(n)) for name, (c, n) in json.loads(str(file["cameras"])).items()}
-            weeds = WeedField(west, south, cell, file["density"], file["crop"])
-        except KeyError as error:
-            raise ValueError(f"{path} is no field") from error
-    return Plants.of(weeds, np.random.SeedSequence(entropy, spawn_key=tuple(spawned))), cameras
 
 
 def read_weeds(path: Path, frame: LocalFrame | None = None) -> WeedField:

@@ -19,7 +19,7 @@ from cosim.contract.errors import SetupError
 from cosim.contract.frame import Array
 from cosim.report.web.figures import FEW, figures_of, split
 from cosim.report.web.message import pack, pack_columns
-from cosim.report.web.pictures import Pictures
+from cosim.report.web.pictures import SEEN, Pictures
 from cosim.report.web.source import PARTS, SHORT
 from cosim.results.layers import Line, file_lines, flat, map_lines
 from cosim.results.load import Run, load
@@ -132,12 +132,13 @@ class FinishedRun:
         return [list(event) for event in self._events]
 
     def picture(self, number: int, at: float | None) -> bytes | None:
-        """What the node took last until `at` s, rendered anew."""
-        if not 0 <= number < len(self._names) or "picture" not in self._columns_of:
-            return None
+        """What the node's camera sees at `at` s."""
+        columns: dict[str, Array] = {}
         with self._lock:
-            reported = self._detail(number, self._reached if at is None else at)["signals"].get("picture", {})
-        return self._pictures.png(self._names[number], reported)
+            for part, (signal, wanted) in SEEN.items():
+                if signal in self._columns_of:
+                    columns.update(self._part(part, signal, wanted, self._reached if at is None else at))
+        return self._pictures.png(number, self._scene["nodes"], columns)
 
     def find(self, text: str) -> list[list[Any]]:
         """Nodes of the whole run whose name holds `text`."""

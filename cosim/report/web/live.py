@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -17,7 +17,7 @@ from cosim.contract.frame import Array, Frame, SlotTable
 from cosim.report.web.figures import FOLLOWED, figures_of, split
 from cosim.report.web.history import ChartHistory
 from cosim.report.web.message import pack, pack_columns
-from cosim.report.web.pictures import Pictures
+from cosim.report.web.pictures import SEEN, Pictures
 from cosim.report.web.source import PARTS, SHORT
 from cosim.results.layers import file_lines, flat
 from cosim.talk.publish import Subscriber, TickSnapshot
@@ -125,10 +125,10 @@ class LiveSource:
             return list(self._snapshot.state.get("events", {}).get("recent", ())) if self._snapshot else []
 
     def picture(self, number: int, at: float | None) -> bytes | None:
-        """What the node took last; needs the run's folder on this machine."""
+        """What the node's camera sees; needs the run's folder on this machine."""
         with self._lock:
-            reported = self._detail(number)
-        return self._pictures.png(reported["name"], reported["signals"].get("picture", {}))
+            columns, nodes = self._columns(SEEN), self._scene.get("nodes", ())
+        return self._pictures.png(number, nodes, columns)
 
     def find(self, text: str) -> list[list[Any]]:
         """Nodes whose name holds `text`, static ones first."""
@@ -219,9 +219,9 @@ class LiveSource:
                     values[figure, name] = float(frame[column][rows[-1]])
         return values
 
-    def _columns(self) -> dict[str, Array]:
+    def _columns(self, parts: Mapping[str, tuple[str, dict[str, str]]] = PARTS) -> dict[str, Array]:
         columns: dict[str, Array] = {}
-        for part, (signal, wanted) in PARTS.items():
+        for part, (signal, wanted) in parts.items():
             frames = [frame for frame in self._frames.get(signal, {}).values() if len(frame)]
             if not frames:
                 continue

@@ -1,22 +1,30 @@
-"""What a camera took last, rendered from the field that its run has left in its folder."""
+"""What a camera sees, rendered from the field that its run has left in its folder."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cosim.physics.vehicles.tiles import Shot, png, render
-from cosim.physics.vehicles.weeds import FILE, Plants, read_kept
+import numpy as np
 
-SIDE = 480  # pixels of a picture that is shown, at most
-_FINEST = 0.02  # m: plants are a few pixels wide at this size
+from cosim.contract.frame import Array
+from cosim.physics.vehicles.tiles import png
+from cosim.physics.vehicles.views import FILE, Scenery, read_scenery
+
+SIDE = 400  # pixels of a picture that is shown, at most
 LATEST = 0.1  # s between two looks whether there is another
 BOUNDARY = "picture"  # between the parts of a stream
-_WANTED = ("taken", "x", "y", "heading", "pixel", "light")
+# What has to be known of nodes, as the parts of a frame; see `source`.
+SEEN = {
+    "m": ("mobility", {name: name for name in ("x", "y", "z", "heading")}),
+    "v": ("vehicle", {"pitch": "pitch", "roll": "roll"}),
+    "c": ("picture", {"light": "light"}),
+}
+_DEGREE = np.pi / 180.0
+_LIGHT = 1e4  # lx, before there is a report: an overcast day
 
 
 class Pictures:
@@ -25,31 +33,34 @@ class Pictures:
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._lock = threading.Lock()
-        self._fields: list[tuple[Plants, dict[str, tuple[int, int]]]] | None = None
-        self._last: dict[str, tuple[list[object], bytes]] = {}  # by node: what was reported, and the picture
+        self._fields: list[Scenery] | None = None
+        self._last: dict[int, tuple[object, bytes]] = {}  # by node: what it depends on, and the picture
 
-    def png(self, name: str, reported: Mapping[str, Any]) -> bytes | None:
-        """The latest picture of node `name`, whose signal `picture` has the values `reported`; None if it has none."""
-        values = [reported.get(key) for key in _WANTED]
-        if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
-            return None
+    def png(self, node: int, nodes: Sequence[Mapping[str, Any]], columns: Mapping[str, Array]) -> bytes | None:
+        """What the camera of number `node` sees; None if it has none. `nodes` of the scene; `columns` by `SEEN`."""
+        poses = {number: np.array([*one["at"], 0.0, 0.0, 0.0]) for number, one in enumerate(nodes) if one["at"]}
+        for part, first, scale in (("m", 0, (1.0, 1.0, 1.0, _DEGREE)), ("v", 4, (_DEGREE, _DEGREE))):
+            rows = [columns.get(f"{part}.{key}", ()) for key in ("node", *SEEN[part][1])]
+            for number, *values in zip(*rows, strict=True):
+                poses.setdefault(int(number), np.zeros(6))[first : first + len(values)] = np.multiply(values, scale)
+        lights = dict(zip(columns.get("c.node", ()), columns.get("c.light", ()), strict=True))
+        light = float(lights.get(node, np.nan))
         with self._lock:
-            if name not in self._last or self._last[name][0] != values:
-                plants, cameras = next((one for one in self._known() if name in one[1]), (None, {}))
-                if plants is None:
-                    return None
-                _, x, y, heading, pixel, light = (float(value) for value in values if value is not None)
-                view = Shot(x, y, math.radians(heading), pixel, *cameras[name], light).smaller(SIDE)
-                self._last[name] = values, png(render(plants, view, finest=_FINEST))
-            return self._last[name][1]
+            field = next((one for one in self._known() if node in one.cameras), None)
+            if field is None or not np.isfinite(poses.get(node, np.nan)).all():
+                return None
+            values = [light, {number: poses[number].tolist() for number in (node, *field.bodies) if number in poses}]
+            if node not in self._last or self._last[node][0] != str(values):
+                picture = field.picture(node, poses, light if light > 0.0 else _LIGHT, SIDE)
+                self._last[node] = str(values), png(picture)
+            return self._last[node][1]
 
-    def _known(self) -> list[tuple[Plants, dict[str, tuple[int, int]]]]:
+    def _known(self) -> list[Scenery]:
         if self._fields is None:
-            files = [] if self._folder is None else sorted(self._folder.glob(f"logs/*/{FILE}"))
             self._fields = []
-            for file in files:
+            for file in [] if self._folder is None else sorted(self._folder.glob(f"logs/*/{FILE}")):
                 try:
-                    self._fields.append(read_kept(file))
+                    self._fields.append(read_scenery(file))
                 except (OSError, ValueError):
                     continue  # a picture is no result
         return self._fields
@@ -61,7 +72,9 @@ async def parts(look: Callable[[], bytes | None], lasts: Callable[[], bool]) -> 
     https://html.spec.whatwg.org/multipage/document-lifecycle.html#read-multipart-x-mixed-replace
     """
     last: bytes | None = None
+    clock = asyncio.get_running_loop().time
     while True:
+        due = clock() + LATEST
         data = await asyncio.to_thread(look)
         if data is not None and data is not last:
             last = data
@@ -70,4 +83,4 @@ async def parts(look: Callable[[], bytes | None], lasts: Callable[[], bool]) -> 
         if not lasts():
             yield f"--{BOUNDARY}--\r\n".encode()
             return
-        await asyncio.sleep(LATEST)
+        await asyncio.sleep(due - clock())

@@ -58,7 +58,7 @@ class RunSource(Protocol):
         """What happened, newest last: [time, kind, node, detail]."""
 
     def picture(self, number: int, at: float | None) -> bytes | None:
-        """PNG of what node `number` took last until `at` s (None: now); None: there is none to show."""
+        """PNG of what the camera of node `number` sees at `at` s (None: now); None: there is none to show."""
 
     def find(self, text: str) -> list[list[Any]]:
         """Up to 20 nodes that are there now and whose name holds `text`: [number, name]."""

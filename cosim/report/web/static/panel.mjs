@@ -38,7 +38,7 @@ export function showDetail(detail, world, follow, time = null) {
 function picture(detail, time) {
   const told = detail.signals.picture;
   if (!Number.isFinite(told?.taken)) return [];
-  const at = time === null ? "" : `&at=${time}`, density = quantity(told.density, "");
+  const at = time === null ? "" : `&at=${told.taken}`, density = quantity(told.density, "");
   const image = element("img", {
     src: `/api/picture?node=${detail.node}&taken=${told.taken}${at}`, alt: `What ${detail.name} took at ${clock(told.taken)}: ${told.found} weeds found`,
     onerror: (e) => e.target.closest("figure").remove(),

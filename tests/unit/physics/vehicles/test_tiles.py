@@ -11,7 +11,7 @@ import pytest
 
 from cosim.contract.geo import LocalFrame
 from cosim.physics.vehicles.tiles import Shot, judged, png, ppm, render
-from cosim.physics.vehicles.weeds import Plants, WeedDetector, WeedField, growth, read_kept, read_weeds
+from cosim.physics.vehicles.weeds import Plants, WeedDetector, WeedField, growth, read_weeds
 
 FRAME = LocalFrame(39.36, 22.95, 60.0)
 
@@ -80,14 +80,6 @@ def test_as_many_weeds_stand_in_a_cell_as_detectors_are_judged_by():
         Plants.of(WeedField(0.0, 0.0, 1.0, np.full((100, 100), 1e3)), growth((1,)))
 
 
-def test_what_is_kept_is_what_was_there(tmp_path):
-    FIELD.save(tmp_path / "field.npz", growth((1, 2)), {"uav": (40, 30)})
-    plants, cameras = read_kept(tmp_path / "field.npz")
-    assert cameras == {"uav": (40, 30)}
-    assert (plants.x == PLANTS.x).all()
-    assert (plants.radius == PLANTS.radius).all()
-
-
 def test_tiles_cover_their_picture_once():
     shot = Shot(10.0, 12.0, 0.7, 0.01, 400, 300)
     tiles = [shot.tile(k, 100) for k in range(shot.tiles(100))]
@@ -96,8 +88,6 @@ def test_tiles_cover_their_picture_once():
     wanted = [(column, line) for line in (50, 150, 250) for column in (50, 150, 250, 350)]
     assert middles == pytest.approx(np.array(wanted, float))
     assert shot.tile(12, 100) == tiles[0]
-    small = shot.smaller(100)
-    assert (small.columns, small.lines, small.pixel) == (100, 75, pytest.approx(0.04))
 
 
 @pytest.mark.parametrize("heading", [0.0, 1.0, 4.0])

@@ -109,8 +109,8 @@ def test_thin_air_costs():
     assert relative_density(0.0, 288.15, 0.0) == pytest.approx(1.0)
     assert relative_density(0.0, 288.15, 2000.0) == pytest.approx(1.0066 / 1.225, rel=1e-3)  # ICAO table
     fleet = VehicleFleet([Copter(), Copter()], [(0, 0, 0), (50, 0, 0)])
-    fleet.set_air(0.0, 0.0)
-    fleet.frames["altitude"][1], fleet.frames["temperature"][1] = 3000.0, 268.65
+    fleet.set_air(3000.0)
+    fleet.frames["temperature"][0] = 0.0  # as it is without
     fleet.arm([0, 1])
     fleet.take_off([0, 1], 10.0)
     fleet.advance(30.0)
