@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from cosim.contract import registry
 from cosim.contract.adapter import AdapterConfig
 from cosim.contract.block import OnlyWith
+from cosim.contract.quantity import DeclaredQuantity
 from cosim.contract.units import DIMENSIONS, Unit, parse, show
 from cosim.scenario.model import KindBlock
 from cosim.scenario.schema import full_model
@@ -28,7 +29,9 @@ Every key of a [scenario](write-a-scenario.md), as `cosim check` reads it. A qua
 `20 ms`; its bounds are in the unit named beside it. A key without a default must be given. `cosim schema` writes the
 same for editors, and `cosim adapters NAME` lists the keys of one adapter.
 
-A block that stands under a key has a table of its own. Every key may be [swept](how-to.md) and set by `--set`.
+A block that stands under a key has a table of its own. Every key may be set by `--set` and [swept](how-to.md); a
+calibration may [free](twin.md) all of them but `apiVersion`, `kind`, `name`, `sweep`, `calibrate` and `calibrated`.
+Those with a `*` may differ among the runs of one batch, which share a process.
 """
 SHARED = {"Kind": KindBlock, "AdapterConfig": AdapterConfig}  # their keys stand there, not with what is based on them
 BOUNDS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
@@ -144,7 +147,9 @@ def rows(block: type[BaseModel], names: Mapping[type[BaseModel], str]) -> list[s
         without = [one.warning(key) for one in field.metadata if isinstance(one, OnlyWith)]
         must = " (required)" if field.is_required() else ""
         words = "; ".join(text for text in (field.description, *without) if text)
-        cells = (f"`{key}`{must}", value(field.annotation, marks, names), default(field), words)
+        declared = [one for one in parts(field.annotation) if isinstance(one, DeclaredQuantity)]
+        star = " \\*" if any(one.batched for one in (*declared, *marks) if isinstance(one, DeclaredQuantity)) else ""
+        cells = (f"`{key}`{star}{must}", value(field.annotation, marks, names), default(field), words)
         found.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return found
 

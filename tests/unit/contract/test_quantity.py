@@ -12,6 +12,7 @@ from cosim.adapters.vehicle.keys import Pack, Vehicle
 from cosim.contract import entities
 from cosim.contract.block import Block, OnlyWith, no_effect
 from cosim.contract.declared import keys_of
+from cosim.contract.link import LinkState
 from cosim.contract.quantity import DeclaredQuantity, carried, columns, quantities, those
 from cosim.contract.signals import TASK
 from cosim.engine.continuum import layout, parameters
@@ -53,6 +54,8 @@ def test_what_a_batch_varies_and_what_results_show_is_declared() -> None:
     assert {"clock", "cores", "slots", "contention", "dispatch"} == {*those(entities.HostQuantities, "batched")}
     assert {*those(entities.HostQuantities, "batched")} <= {*parameters.KIND}
     assert {*those(entities.WorkloadQuantities, "batched")} <= {*parameters.WORKLOAD}
+    assert those(LinkState, "batched") == ("rate", "delay", "loss")
+    assert {*those(LinkState, "batched")} <= {*parameters.LINK}
     assert those(entities.WorkloadQuantities, "reported") == ("deadline", "value")
     assert [TASK.column(name).unit for name in ("deadline", "value")] == ["s", "1"]
 
