@@ -67,8 +67,9 @@ bench: $(DEV)  ## Print the tables of all benchmarks
 mutants: $(DEV)  ## Make small mistakes in the source, and count those that the tests notice
 	$(BIN)/python -m benchmarks.mutants
 
-schema: $(DEV)  ## Write the JSON schema that editors use
+schema: $(DEV)  ## Write the JSON schema that editors use, and the page of all keys
 	$(BIN)/cosim schema --out docs/schema/scenario.v1.json
+	$(BIN)/python tools/keys.py > docs/keys.md
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "continuum-cosim needs Python 3.11 or newer; say which: make PYTHON=python3.11")'

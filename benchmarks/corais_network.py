@@ -108,7 +108,7 @@ def values(
 def moved(instance: Instance, decision: Decision) -> Decision:
     """`decision` after moves and swaps that lower the worst edge, until there is none."""
     compiled: Any = _moved  # numba's types know no arrays
-    found: Decision = compiled(decision.copy(), search.BUDGET, *instance.arrays())
+    found: Decision = compiled(decision.copy(), search.BUDGET, *instance)
     return found
 
 

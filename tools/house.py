@@ -32,8 +32,8 @@ LIMITS = {
     "arrows": 71,
     "circles of rooms": 0,
     "circles of modules": 0,
-    "lines of the core": 104_880,
-    "lines": 148_560,
+    "lines of the core": 104_830,
+    "lines": 148_470,
     "class names with several homes": 11,
 }
 

@@ -260,7 +260,7 @@ def _tariffs(
             continue
         mine = tariff == k
         inside = books.windows[: len(one.windows), mine].sum(axis=1)
-        names = (f"{begin:g}..{end:g} s" for begin, end, _, _ in one.windows)
+        names = (f"{window.begin:g}..{window.end:g} s" for window in one.windows)
         by_window[one.name] = {name: float(joules) for name, joules in zip(names, inside, strict=True)}
         by_window[one.name]["otherwise"] = float(books.energy[mine].sum() - inside.sum())
     cost = {one.name: float(books.cost_energy[tariff == k].sum()) for k, one in enumerate(scene.tariffs)}

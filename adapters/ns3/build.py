@@ -23,6 +23,7 @@ from pathlib import Path
 from cosim.contract.environment import cache, variable
 from cosim.contract.errors import CosimError, SetupError
 from cosim.contract.link import INTEGERS
+from cosim.testbed.emulation.protocol import PAIR, REPORT
 
 SOURCES = Path(__file__).parent / "engine"
 INSTALLED = Path("/usr/local/lib/cosim/ns3-engine")  # where an image without a compiler has it
@@ -30,6 +31,7 @@ VERSION = "3.44"  # of ns-3, for which the engine was written
 LIBRARIES = ("core", "network", "mobility", "propagation", "wifi", "spectrum", "antenna", "energy", "stats")
 FLAGS = (
     "-std=c++20", "-O2", "-Wall", "-Wextra", "-Wl,--allow-shlib-undefined", f"-DLINK_FIELDS={len(INTEGERS)}",
+    f"-DREPORT_SIZE={REPORT.size}", f"-DPAIR_SIZE={PAIR.size}",
 )  # fmt: skip
 INSTALL = (
     f"pip install ns3=={VERSION}.post0 (CPython 3.10 to 3.13 on x86-64), or name the folder `ns3` of an installation "

@@ -16,7 +16,7 @@ from cosim.adapters.radio.jammers import JammerPower, Jammers
 from cosim.adapters.radio.levels import Levels
 from cosim.adapters.radio.log import RadioLog, Use
 from cosim.adapters.radio.modem import LinkCapacity, Modem
-from cosim.adapters.radio.propagation import Receivers, Transmitters, receive, sights
+from cosim.adapters.radio.propagation import receive, sights
 from cosim.adapters.radio.reception import LinkReception, Reception, Way
 from cosim.adapters.radio.response import responses, restore
 from cosim.adapters.radio.scenery import Devices, Stations
@@ -27,6 +27,7 @@ from cosim.contract.errors import refuse
 from cosim.contract.faults import Faults
 from cosim.contract.frame import Array, Frame
 from cosim.physics.radio import cells, nr, power, sharing
+from cosim.physics.radio.cells import Receivers, Transmitters
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -135,10 +136,10 @@ class RadioAdapter:
         state.serving[rows[failed]] = -1
         hidden = self._responses.hidden(rows, state, time)
         margin = 10.0 ** (self._config.hysteresis / 10.0)
-        cells.associate(
-            rows[~failed], state.power, usable, time, margin, self._config.time_to_trigger,
-            state.serving, state.previous, state.target, state.since, state.handovers, state.strongest,
-        )  # fmt: skip
+        served = cells.Serving(
+            state.serving, state.previous, state.target, state.since, state.handovers, state.strongest
+        )
+        cells.associate(rows[~failed], state.power, usable, time, margin, self._config.time_to_trigger, served)
         restore(hidden, state)
         return int(state.handovers[rows].sum()) - before
 

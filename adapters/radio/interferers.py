@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +10,7 @@ from cosim.adapters.radio.jammers import JammerPower, Jammers
 from cosim.adapters.radio.scenery import Stations
 from cosim.adapters.radio.state import RadioRows
 from cosim.physics.radio import power
+from cosim.physics.radio.effective import FadedJam
 from cosim.physics.radio.fading import add_faded, pair_keys, strongest_others
 
 Floats = NDArray[np.float64]
@@ -21,16 +20,6 @@ Keys = NDArray[np.uint64]
 
 OTHERS = 2  # other cells of each device that fade
 BELOW_NOISE = 0.1  # of the noise: what is weaker has no fading. It would move the floor by less than 0.4 dB (1 sigma)
-
-
-@dataclass(frozen=True, slots=True)
-class FadedJam:
-    """Power of J jammers at F receivers."""
-
-    mean: Floats  # (F, J) mW, fading left out
-    power: Floats  # (F, J) mW over the channel, with it
-    fade: Ints  # (F, J) row of `fades`, -1: it does not fade
-    fades: Floats  # (k, B) power gain by block
 
 
 class Interferers:

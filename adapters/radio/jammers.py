@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosim.adapters.radio.config import SPACING, RadioConfig
-from cosim.adapters.radio.propagation import Receivers, Transmitters, receive, receive_one
+from cosim.adapters.radio.propagation import receive, receive_one
 from cosim.adapters.radio.scenery import Stations
 from cosim.contract.adapter import Context
 from cosim.contract.frame import Array
 from cosim.contract.jammer import Jammer
 from cosim.physics.radio import jamming, nr, power
+from cosim.physics.radio.cells import Receivers, Transmitters
 from cosim.physics.radio.jammer_set import JammerSet, on_cells
 from cosim.physics.radio.shadowing import device_keys
 
@@ -47,7 +48,7 @@ class Jammers(JammerSet):
         targets = np.array([block.target for block in self.blocks], object)
         self.aims_at_control = bool(np.isin(targets, ("pdcch", "pucch")).any())
         self.grid = jamming.grid(channels, bands, fading_blocks)
-        self.uplink_grid = replace(self.grid, spread=self.grid.spread.copy())
+        self.uplink_grid = self.grid._replace(spread=self.grid.spread.copy())
         for aim in ("ssb", "pdcch", "pucch"):  # data is sent beside the control channels
             self.grid.spread[targets == aim] = 0.0
             self.uplink_grid.spread[targets == aim] = 0.0

@@ -67,11 +67,10 @@ class Modem:
             return LinkCapacity(cqi, mcs, errors, nr.residual_loss(errors), np.where(cell >= 0, net, 0.0))
         offset = self._offset[rows] if self._loop else np.full(len(rows), 0.01)  # dB, for rounded efficiencies
         chosen: NDArray[np.int64] = nr.mcs(cqi).astype(np.int64)
-        errors, residual, sent = np.empty((3, len(rows)))
-        adapt(
-            self._of_cqi[cqi], sinr, offset, self._steps, self._need, config.bler_slope,
-            _ROUNDS if self._loop else 0, chosen, errors, residual, sent,
-        )  # fmt: skip
+        rounds = _ROUNDS if self._loop else 0
+        errors, residual, sent = adapt(
+            self._of_cqi[cqi], sinr, offset, self._steps, self._need, config.bler_slope, rounds, chosen
+        )
         if self._loop:
             self._offset[rows] = np.where(cell >= 0, offset, 0.0)
         if config.harq == "independent":

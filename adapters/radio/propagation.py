@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosim.adapters.radio.config import RadioConfig
 from cosim.physics.radio import aerial, cells, fading, sector
+from cosim.physics.radio.cells import CloseIn, PairRows, Receivers, Transmitters
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
-Keys = NDArray[np.uint64]
 
 LAWS = {
     "ci": cells.CLOSE_IN, "free-space": cells.CLOSE_IN, "umi": cells.UMI,
@@ -39,28 +39,13 @@ def sigma(config: RadioConfig) -> float:
     return config.shadowing if config.model == "ci" else 0.0
 
 
+def _close_in(config: RadioConfig) -> CloseIn:
+    return CloseIn(exponent(config), sigma(config), config.decorrelation)
+
+
 def sights(config: RadioConfig) -> bool:
     """Whether the law knows a state of line of sight."""
     return LAWS[config.model] != cells.CLOSE_IN
-
-
-class Receivers(NamedTuple):
-    """Devices that listen, as the kernels of `cosim.physics.radio` take them; (n,) each."""
-
-    rows: Ints
-    antenna: Floats  # (n, 3) m
-    gain: Floats  # dBi
-    moved: Floats  # m since the last step
-    key: Keys
-    draw: Keys
-
-
-class Transmitters(NamedTuple):
-    """What they listen to, as the kernels take it; (m,) each."""
-
-    places: Floats  # (m, 3) m
-    emitted: Floats  # dBm
-    carrier: Floats  # Hz
 
 
 def receive(
@@ -74,12 +59,9 @@ def receive(
     """
     law = LAWS[config.model]
     if law >= aerial.RMA_AV:
-        aerial.receive(*at, *of, law, reach, pairs.shadow, pairs.sight, pairs.power, either)
+        aerial.receive(at, of, law, reach, PairRows(pairs.shadow, pairs.sight, pairs.power), either)
     else:
-        cells.receive(
-            *at, *of, law, exponent(config), sigma(config), config.decorrelation, reach,
-            pairs.shadow, pairs.sight, pairs.power,
-        )  # fmt: skip
+        cells.receive(at, of, law, _close_in(config), reach, PairRows(pairs.shadow, pairs.sight, pairs.power))
     if pattern is None and config.height_loss == 0.0:
         return
     pattern = np.zeros((len(of.places), 6)) if pattern is None else pattern
@@ -97,9 +79,8 @@ def receive_one(
         of = Transmitters(place[None, :], np.array([emitted]), np.array([carrier]))
         receive(config, at, of, reach, pairs, either=True)
         return
-    cells.receive_one(
-        *at, place, emitted, carrier, exponent(config), sigma(config), config.decorrelation, pairs.shadow, pairs.power
-    )
+    rows = PairRows(pairs.shadow, pairs.sight, pairs.power)
+    cells.receive_one(at, place, emitted, carrier, _close_in(config), rows)
 
 
 def in_sight(

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from cosim.adapters.radio.channels import Fading
 from cosim.adapters.radio.config import RadioConfig
-from cosim.adapters.radio.interferers import FadedJam, Interferers, steady
+from cosim.adapters.radio.interferers import Interferers, steady
 from cosim.adapters.radio.jammers import JammerPower, Jammers
 from cosim.adapters.radio.scenery import Devices, Stations
 from cosim.adapters.radio.state import RadioRows, Traffic
 from cosim.physics.radio import cells, power
-from cosim.physics.radio.effective import borders, effective, jammed_parts
+from cosim.physics.radio.effective import FadedJam, borders, effective, jammed_parts
 from cosim.physics.radio.jamming import ChannelGrid
 
 Floats = NDArray[np.float64]
@@ -87,10 +87,10 @@ class Reception:
                 rows, state.serving[rows], state.power, stations.carrier, sent, stations.transmit, airtime
             )
             if config.log:
+                sending = cells.Sending(stations.carrier, self._known, stations.transmit)
                 cells.expected_interference(
-                    rows, cell, state.power, stations.carrier, self._known, sent, stations.transmit, airtime,
-                    state.key[rows], low_known, high_known,
-                )  # fmt: skip
+                    rows, cell, state.power, sending, sent, airtime, state.key[rows], low_known, high_known
+                )
         self._known = load
         place = devices.position[rows]
         place[:, 2] += devices.height[rows]
@@ -156,9 +156,6 @@ class Reception:
             clean = power.sinr(signal, interference, noise)
             sinr = power.sinr(signal, interference + on_data, noise)
         else:
-            sinr, clean = np.empty(len(cell)), np.empty(len(cell))
-            effective(
-                cell, at, signal, floor, heard.mean, heard.fade, heard.fades, _LEAST if self._fading.on else 0.0,
-                grid.spread, grid.width, grid.block, gain, self._borders, sinr, clean,
-            )  # fmt: skip
+            least = _LEAST if self._fading.on else 0.0
+            sinr, clean = effective(cell, at, signal, floor, heard, least, grid, gain, self._borders)
         return Way(signal, disturbed, noise, on_data, whole, sinr, clean, control, expected)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -59,7 +57,7 @@ class WifiJammers(JammerSet):
 
     def disturb(self, antennas: Antennas) -> Antennas:
         """`antennas` with what jammers add to the noise of each."""
-        return replace(antennas, floor=self.floor) if self.jam.any() else antennas
+        return antennas._replace(floor=self.floor) if self.jam.any() else antennas
 
     def left(self, pairs: Pairs) -> Pairs:
         """The links on which the sender can send and receives the acknowledgement.

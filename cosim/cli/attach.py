@@ -41,6 +41,7 @@ def live_key(
 
 
 def attach(
+    *,
     key: Annotated[Path | None, typer.Option(help="Private key file of this machine.")] = None,
     server: Annotated[str, typer.Option(help="The gateway: tcp://HOST:PORT.")] = "",
     node: Annotated[str, typer.Option(help="The node to be; not needed when the key has one slot.")] = "",

@@ -34,6 +34,7 @@ def calibrate(
     scenario: Annotated[
         Path | None, typer.Argument(help="Scenario file, or a folder that holds one; none with --here.")
     ] = None,
+    *,
     overrides: Overrides = None,
     here: Annotated[
         bool, typer.Option("--here", help="Measure this machine under three loads first, and make its twin.")

@@ -22,6 +22,7 @@ _EVERY = 2.0  # s between two lines of progress
 
 def predict(
     scenario: ScenarioPath,
+    *,
     twin: Annotated[Path, typer.Option(help="Folder that 'cosim calibrate' wrote, or its file of draws.")],
     overrides: Overrides = None,
     draws: Annotated[int, typer.Option(help="Runs, each with another draw of the values.", min=10)] = 100,

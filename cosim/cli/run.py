@@ -33,6 +33,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only th
 
 def run(
     scenario: Annotated[Path | None, SCENARIO] = None,
+    *,
     overrides: Overrides = None,
     seed: Annotated[
         str | None, typer.Option(help="The root seed; several, as 1..20 or 3,5,9, make replications.")

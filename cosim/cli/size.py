@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def size(
     scenario: ScenarioPath,
+    *,
     vary: Annotated[str, typer.Option(help="What to vary, the smallest first: N=1..20, a parameter or any key.")],
     until: Annotated[
         list[str], typer.Option(help="What the mean of a figure must be: 'late_share < 1 %'. Repeatable.")

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 def sweep(
     scenario: ScenarioPath,
+    *,
     overrides: Overrides = None,
     untrusted: Untrusted = False,
     seed: Annotated[str | None, typer.Option(help="Seeds to repeat every run with, as 1..20 or 3,5,9.")] = None,

@@ -26,6 +26,7 @@ def view(
         str | None,
         typer.Argument(help="A run folder, or the address that a run publishes at; default: the newest run."),
     ] = None,
+    *,
     port: Annotated[int, typer.Option(help="0: a free one.", min=0, max=65535)] = 8008,
     host: Annotated[str, typer.Option(help="Interface to serve at; 0.0.0.0 for all.")] = "127.0.0.1",
     token: Annotated[

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 def whatif(
     scenario: ScenarioPath,
+    *,
     run: Annotated[Path | None, typer.Option("--run", help="Folder of the run that goes on, or has ended.")] = None,
     change: Annotated[
         list[str] | None,

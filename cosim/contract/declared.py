@@ -47,7 +47,8 @@ def _key(quantity: DeclaredQuantity, of: type, default: object, only: OnlyWith |
         bounds["le"] = quantity.most
     if of is int:
         bounds = {name: int(bound) for name, bound in bounds.items()} | {"strict": True}
-    kind: Any = Annotated[of, Unit(quantity.dimension, **bounds) if quantity.dimension else Field(**bounds)]
+    written = Unit(quantity.dimension, **bounds) if quantity.dimension else Field(**bounds)
+    kind: Any = Annotated[of, written, quantity]
     if quantity.optional:
         kind, default = kind | None, None
     elif quantity.usual is not None:

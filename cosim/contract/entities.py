@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from operator import attrgetter
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from cosim.contract.block import OnlyWith
 from cosim.contract.laws import Law
@@ -288,21 +289,53 @@ class Agreement(AgreementQuantities):
     rule: str = "violation"  # violation, excess, period or module:function
 
 
+_PRICE = partial(DeclaredQuantity, "price per energy")
+_CARBON = partial(DeclaredQuantity, "carbon per energy")
+_OUTSIDE, _INSIDE = "of brown energy, outside of the windows", "in the window; default: the tariff's"
+_AGAIN = "the windows, green ones too, come again every so often: 24 h"
+_LAP = DeclaredQuantity("time", _AGAIN, above=True, optional=True)
+_LINES = DeclaredQuantity("time", "time between the lines of a file without times", above=True)
+_GREEN = DeclaredQuantity("fraction", "part of the energy that is green; the rest is brown", most=1.0)
+
+
+class TariffWindow(NamedTuple):
+    """A time in which energy has another price."""
+
+    begin: float  # s
+    end: float  # s
+    price: Annotated[float, _PRICE(_INSIDE, optional=True)] = 0.0  # per J
+    carbon: Annotated[float, _CARBON(_INSIDE, optional=True)] = 0.0  # g/J
+
+
+class GreenWindow(NamedTuple):
+    """A time in which energy is green, or a part of it."""
+
+    begin: float  # s
+    end: float  # s
+    share: Annotated[float, _GREEN] = 1.0  # 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TariffQuantities:
+    """The plain numbers of a tariff."""
+
+    price: Annotated[float, _PRICE(_OUTSIDE), OnlyWith("prices", None)] = 0.0  # per J
+    carbon: Annotated[float, _CARBON(_OUTSIDE), OnlyWith("carbons", None)] = 0.0  # g/J
+    repeat: Annotated[float, _LAP] = 0.0  # s, 0: never
+    every: Annotated[float, _LINES] = 3600.0  # s
+    green_price: Annotated[float, _PRICE("of green energy"), OnlyWith("green")] = 0.0  # per J
+    green_carbon: Annotated[float, _CARBON("of green energy"), OnlyWith("green")] = 0.0  # g/J
+
+
 @dataclass(frozen=True, slots=True)
-class Tariff:
+class Tariff(TariffQuantities):
     """What energy costs and emits over time."""
 
     name: str
-    price: float  # per J
-    carbon: float  # g/J
-    windows: tuple[tuple[float, float, float, float], ...] = ()  # s, s, per J, g/J
-    repeat: float = 0.0  # s after which the windows come again, 0: never
+    windows: tuple[TariffWindow, ...] = ()
     prices: str = ""  # file
     carbons: str = ""  # file
-    every: float = 3600.0  # s between lines of a file without times
-    green: tuple[tuple[float, float, float], ...] = ()  # s, s, share of the energy that is green
-    green_price: float = 0.0  # per J
-    green_carbon: float = 0.0  # g/J
+    green: tuple[GreenWindow, ...] = ()
 
 
 def _span(meaning: str) -> DeclaredQuantity:
@@ -396,17 +429,27 @@ class Workload(WorkloadQuantities):
         return {key: words for key, words in found.items() if words}
 
 
+_DEGRADE = OnlyWith("do", "degrade")
+_KEPT = DeclaredQuantity("fraction", "what is left of the link's rate", most=1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventQuantities:
+    """The plain numbers of an event: how much a link degrades."""
+
+    delay: Annotated[float, DeclaredQuantity("time", "added to the link's"), _DEGRADE] = 0.0  # s
+    loss: Annotated[float, DeclaredQuantity("fraction", "added to the link's", most=1.0), _DEGRADE] = 0.0  # 1
+    rate: Annotated[float, _KEPT, _DEGRADE] = 1.0  # 1
+
+
 @dataclass(frozen=True, slots=True)
-class Event:
+class Event(EventQuantities):
     """Something that the scenario makes happen at a time."""
 
     at: float  # s
     do: str  # fail, recover, degrade, restore, or one that an adapter brings
     nodes: tuple[SlotRange, ...] = ()
     link: tuple[tuple[SlotRange, ...], tuple[SlotRange, ...]] | None = None
-    delay: float = 0.0  # s, added
-    loss: float = 0.0  # 1, added
-    rate: float = 1.0  # 1, factor
     keys: str = ""  # of an event that an adapter brings, as JSON, see `cosim.contract.block.EventKey`
 
 

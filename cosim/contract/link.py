@@ -34,10 +34,12 @@ class EngineInteger:
         return lambda value: int(value * scale + 0.5) if value <= most else largest
 
 
-_RATE = DeclaredQuantity("rate", "in each direction, shared by the transfers under way", above=True, usual=1e9)
-_DELAY = DeclaredQuantity("time", "added once per direction")
+_RATE = DeclaredQuantity(
+    "rate", "in each direction, shared by the transfers under way", above=True, usual=1e9, batched=True
+)
+_DELAY = DeclaredQuantity("time", "added once per direction", batched=True)
 _JITTER = DeclaredQuantity("time", "of the delay: uniform from delay - jitter to delay + jitter")
-_LOSS = DeclaredQuantity("fraction", "of packets; sent again, so it lowers the rate", most=1.0)
+_LOSS = DeclaredQuantity("fraction", "of packets; sent again, so it lowers the rate", most=1.0, batched=True)
 _BURST = DeclaredQuantity(
     "", "packets of real nodes that are lost in a row, on average; default: each is lost independently",
     least=1.0, most=1e6, optional=True,

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from cosim.contract.block import EventKey
+from cosim.contract.entities import EventQuantities
 from cosim.contract.errors import Problem
 from cosim.contract.hints import did_you_mean
+from cosim.contract.quantity import carried
 from cosim.contract.selector import name_matcher
 from cosim.contract.signals import CATALOGUE, Signal, grouping
 from cosim.scenario.calibrate import TASK_DURATIONS
@@ -31,7 +33,7 @@ def event_faults(event: EventBlock | EventKey) -> Iterator[tuple[str, str, str]]
     do = str(getattr(event, "do", ""))
     if isinstance(event, EventBlock):
         endless = not BUILT_IN_EVENTS[do].undo
-        if do == "degrade" and (event.delay, event.loss, event.rate) == (0.0, 0.0, 1.0):
+        if do == "degrade" and EventQuantities(**carried(event, EventQuantities)) == EventQuantities():
             yield "do", "degrades nothing", "give 'delay', 'loss' or 'rate'"
     else:
         endless = not event.UNDO

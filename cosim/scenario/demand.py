@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import inf
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from cosim.contract.block import Block, Name, OnlyWith, Selector
+from cosim.contract.block import Block, Name, Selector
 from cosim.contract.declared import keys_of
-from cosim.contract.entities import AgreementQuantities
+from cosim.contract.entities import AgreementQuantities, GreenWindow, TariffQuantities, TariffWindow
 from cosim.contract.laws import Law
 from cosim.contract.quantity import carried
 from cosim.contract.trust import FileName, NoCode
-from cosim.contract.units import CarbonIntensity, Duration, Fraction, Period, PricePerEnergy
+from cosim.contract.units import Duration, Period
 from cosim.scenario.hardware import AcceleratorName, LawOfOperations
 from cosim.scenario.text import LawOfBytes, LawOfWork
 
@@ -100,38 +101,26 @@ class SpanBlock(Block):
         return self
 
 
+@keys_of(TariffWindow)
 class WindowBlock(SpanBlock):
     """A time in which energy has another price."""
 
-    price: PricePerEnergy | None = Field(None, description="in the window; default: the tariff's")
-    carbon: CarbonIntensity | None = Field(None, description="in the window; default: the tariff's")
 
-
+@keys_of(GreenWindow)
 class GreenBlock(SpanBlock):
     """A time in which energy is green, or a part of it, for example while there is sun."""
 
-    share: Fraction = Field(1.0, description="part of the energy that is green; the rest is brown")
 
-
+@keys_of(TariffQuantities)
 class TariffBlock(Block):
     """What energy costs and emits over time; nodes name it in `cost: {tariff: ...}`."""
 
-    price: Annotated[PricePerEnergy, OnlyWith("prices", None)] = Field(
-        0.0, description="of brown energy, outside of the windows"
-    )
-    carbon: Annotated[CarbonIntensity, OnlyWith("carbons", None)] = Field(
-        0.0, description="of brown energy, outside of the windows"
-    )
     windows: list[WindowBlock] = Field([], description="times with other values; they must not overlap")
-    repeat: Period | None = Field(None, description="the windows, green ones too, come again every so often: 24 h")
     prices: FileName | None = Field(
         None, description="file of prices per kWh, one a line, or lines of: time in s, price"
     )
     carbons: FileName | None = Field(None, description="file of g/kWh, in the same form")
-    every: Period = Field(3600.0, description="time between the lines of a file without times")
     green: list[GreenBlock] = Field([], description="times with green energy; they must not overlap")
-    green_price: Annotated[PricePerEnergy, OnlyWith("green")] = Field(0.0, description="of green energy")
-    green_carbon: Annotated[CarbonIntensity, OnlyWith("green")] = Field(0.0, description="of green energy")
 
     @model_validator(mode="after")
     def _one_source(self) -> TariffBlock:
@@ -141,6 +130,6 @@ class TariffBlock(Block):
             ends = sorted((span.begin, span.end) for span in spans)
             if any(second[0] < first[1] for first, second in pairwise(ends)):
                 raise ValueError(f"{name} overlap")
-            if self.repeat is not None and ends and ends[-1][1] > self.repeat:
+            if ends and ends[-1][1] > carried(self, TariffQuantities).get("repeat", inf):
                 raise ValueError("a window ends after 'repeat'")
         return self

@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field, create_model, model_validator
 from cosim.contract import units
 from cosim.contract.block import Block, EventKey, Name, NodeKey, OnlyWith, Selector
 from cosim.contract.declared import keys_of
-from cosim.contract.entities import HostQuantities, WorkloadQuantities
+from cosim.contract.entities import EventQuantities, HostQuantities, WorkloadQuantities
 from cosim.contract.laws import Law
 from cosim.contract.node_keys import Battery, Cell, Cost, LinkKeys, Live, Radio, RadioEnergy, Software, Uplink, Wifi
 from cosim.contract.quantity import carried
@@ -216,6 +216,7 @@ class WorkloadBlock(Block):
         return self
 
 
+@keys_of(EventQuantities)
 class EventBlock(Block):
     """Something that happens at a time: a node fails, a link degrades."""
 
@@ -224,9 +225,6 @@ class EventBlock(Block):
     node: Selector | None = Field(None, description="the nodes that fail or recover")
     link: Words | None = Field(None, description="two selectors joined by a slash: uav-2/edge-1")
     duration: Period | None = Field(None, alias="for", description="after which it is undone")
-    delay: Annotated[Duration, OnlyWith("do", "degrade")] = Field(0.0, description="added to the link's")
-    loss: Annotated[Fraction, OnlyWith("do", "degrade")] = Field(0.0, description="added to the link's")
-    rate: Annotated[Fraction, OnlyWith("do", "degrade")] = Field(1.0, description="what is left of the link's rate")
 
     @model_validator(mode="after")
     def _has_target(self) -> EventBlock:

@@ -26,6 +26,7 @@ from cosim.engine.continuum.jit import entry, jit
 
 # Sets low, medium, high: the four corners of each trapezoid, as x of (0, 1, 1, 0); +-inf where it goes on.
 _BEYOND = np.inf
+Input = tuple[np.ndarray, float]  # its sets, and what it is
 
 
 def _sets(*corners: float) -> np.ndarray:
@@ -82,23 +83,20 @@ def member(sets: np.ndarray, level: int, x: float) -> float:
 
 
 @jit
-def _infer(
-    rules: np.ndarray, sets_1: np.ndarray, x_1: float, sets_2: np.ndarray, x_2: float, sets_3: np.ndarray, x_3: float,
-    sets_4: np.ndarray, x_4: float, inputs: int,
-) -> tuple[float, float]:  # fmt: skip
+def _infer(rules: np.ndarray, one: Input, two: Input, three: Input, last: Input, inputs: int) -> tuple[float, float]:
     """How much the first and the second answer hold, of a rule base with 3 or 4 inputs."""
     first, second = 0.0, 0.0
     for row in range(len(rules)):
         if inputs == 4:
-            least = min(member(sets_1, row // 9, x_1), member(sets_2, row // 3 % 3, x_2))
-            least = min(least, member(sets_3, row % 3, x_3))
+            least = min(member(one[0], row // 9, one[1]), member(two[0], row // 3 % 3, two[1]))
+            least = min(least, member(three[0], row % 3, three[1]))
         else:
-            least = min(member(sets_1, row // 3, x_1), member(sets_2, row % 3, x_2))
+            least = min(member(one[0], row // 3, one[1]), member(two[0], row % 3, two[1]))
         if least == 0.0:
             continue
         for level in range(3):
             answer = rules[row, level]
-            strength = min(least, member(sets_4, level, x_4))
+            strength = min(least, member(last[0], level, last[1]))
             if answer == 0:
                 first = max(first, strength)
             elif answer == 1:
@@ -110,7 +108,7 @@ def _infer(
 def prefers_remote_place(nearest: float, remote: float, man_delay: float) -> bool:
     """Whether to use the best remote place (utilisations in %, delay in s) instead of the nearest."""
     first, second = _infer(
-        PLACE_RULES, UTILISATION, nearest, UTILISATION, remote, UTILISATION, 0.0, MAN_DELAY, man_delay, 3
+        PLACE_RULES, (UTILISATION, nearest), (UTILISATION, remote), (UTILISATION, 0.0), (MAN_DELAY, man_delay), 3
     )
     return bool(second > first and 40.0 + 30.0 * second > 50.0)
 
@@ -119,7 +117,7 @@ def prefers_remote_place(nearest: float, remote: float, man_delay: float) -> boo
 def prefers_cloud(utilisation: float, size: float, wan_rate: float, sensitivity: float) -> bool:
     """Whether to use the cloud instead of an edge place of that utilisation (%), for a task of `size` MI."""
     first, second = _infer(
-        CLOUD_RULES, UTILISATION, utilisation, TASK_SIZE, size, WAN_RATE, wan_rate, SENSITIVITY, sensitivity, 4
+        CLOUD_RULES, (UTILISATION, utilisation), (TASK_SIZE, size), (WAN_RATE, wan_rate), (SENSITIVITY, sensitivity), 4
     )
     return bool(second > first and 40.0 + 30.0 * second > 50.0)
 
@@ -129,12 +127,12 @@ def competitor_prefers_cloud(utilisation: float, kb: float, wan_rate: float, sen
     """The competitor's choice for a task that moves `kb` in all."""
     first, second = _infer(
         COMPETITOR_RULES,
-        UTILISATION, 100.0 - utilisation,
-        SENSITIVITY, min(2500.0, kb) / 2500.0,
-        WAN_RATE, wan_rate,
-        SENSITIVITY, sensitivity,
+        (UTILISATION, 100.0 - utilisation),
+        (SENSITIVITY, min(2500.0, kb) / 2500.0),
+        (WAN_RATE, wan_rate),
+        (SENSITIVITY, sensitivity),
         4,
-    )  # fmt: skip
+    )
     return bool(second > first)
 
 

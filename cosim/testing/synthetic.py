@@ -103,7 +103,7 @@ def small_events(scene: Scene, period: float) -> list[list[Event]]:
     due[2].append(Event(2.0 * period, "recover", (hosts[0],)))
     if scene.links:
         pair = (scene.links[0].a, scene.links[0].b)
-        due[1].append(Event(period, "degrade", (), pair, 0.1, 0.05, 0.5))
+        due[1].append(Event(period, "degrade", (), pair, delay=0.1, loss=0.05, rate=0.5))
         due[3].append(Event(2.5 * period, "restore", (), pair))
     return due
 

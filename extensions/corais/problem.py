@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +13,7 @@ Floats = NDArray[np.float64]
 Decision = NDArray[np.int64]  # (requests,) the edge that runs each request
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Instance:
+class Instance(NamedTuple):
     """One decision of the scheduler of a region: its edges are the first `len(slope)` of all edges.
 
     Times are in s, sizes and places in units of the instance's own; the run time of input x at edge q is
@@ -46,13 +44,6 @@ class Instance:
         """Requests to be decided."""
         return len(self.source)
 
-    def arrays(self) -> tuple[Any, ...]:
-        """What the compiled functions of this package take, in their order."""
-        return (
-            self.place, self.slope, self.offset, self.replicas, self.own_work, self.coming_work, self.coming,
-            self.leaving, self.source, self.target, self.input, self.output, self.transfer,
-        )  # fmt: skip
-
     @property
     def floor(self) -> float:
         """s; the makespan without any new request, below which no decision comes."""
@@ -73,7 +64,7 @@ def responses(instance: Instance, decision: Decision) -> Floats:
     wrong = chosen.ndim not in (1, 2) or chosen.shape[-1] != instance.requests
     if wrong or np.any((chosen < 0) | (chosen >= instance.edges)):
         raise ValueError(f"a decision names one of {instance.edges} edges for each of {instance.requests} requests")
-    found: Floats = _responses(np.atleast_2d(chosen), *instance.arrays())
+    found: Floats = _responses(np.atleast_2d(chosen), instance)
     return found.reshape(*chosen.shape[:-1], -1)
 
 
@@ -90,23 +81,19 @@ def response(own: float, coming: float, arrival: float, leaving: float) -> float
 
 
 @entry()
-def _responses(
-    decisions: NDArray[np.int64], place: Floats, slope: Floats, offset: Floats, replicas: NDArray[np.int64],
-    own_work: Floats, coming_work: Floats, coming: Floats, leaving: Floats, source: NDArray[np.int64],
-    target: NDArray[np.int64], size: Floats, output: Floats, transfer: float,
-) -> Floats:  # fmt: skip
-    found = np.empty((len(decisions), len(slope)))
+def _responses(decisions: NDArray[np.int64], p: Instance) -> Floats:
+    found = np.empty((len(decisions), len(p.slope)))
     for k in range(len(decisions)):
-        own, other, arrival, last = own_work.copy(), coming_work.copy(), coming.copy(), leaving.copy()
-        for z in range(len(source)):
+        own, other, arrival, last = p.own_work.copy(), p.coming_work.copy(), p.coming.copy(), p.leaving.copy()
+        for z in range(len(p.source)):
             q = decisions[k, z]
-            work = (slope[q] * size[z] + offset[q]) / replicas[q]
-            if q == source[z]:
+            work = (p.slope[q] * p.input[z] + p.offset[q]) / p.replicas[q]
+            if q == p.source[z]:
                 own[q] += work
             else:
                 other[q] += work
-                arrival[q] = max(arrival[q], transfer * size[z] * distance(place, source[z], q))
-            last[q] = max(last[q], transfer * output[z] * distance(place, q, target[z]))
-        for q in range(len(slope)):
+                arrival[q] = max(arrival[q], p.transfer * p.input[z] * distance(p.place, p.source[z], q))
+            last[q] = max(last[q], p.transfer * p.output[z] * distance(p.place, q, p.target[z]))
+        for q in range(len(p.slope)):
             found[k, q] = response(own[q], other[q], arrival[q], last[q])
     return found

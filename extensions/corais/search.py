@@ -13,7 +13,7 @@ begins again. Above `DENSE` pairs of requests and edges there is no table of tim
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,63 +37,72 @@ _EPS = 1e-12
 
 def solve(instance: Instance, *, budget: int = BUDGET, seed: int = 0) -> Decision:
     """A decision for `instance`: (requests,) edges."""
-    arrays = instance.arrays()
     if instance.requests == 0:
         return np.zeros(0, np.int64)
     if instance.requests * instance.edges > DENSE:
         return fill(instance)
-    found: Decision = _dense(instance.floor, budget, BISECTIONS, np.uint64(seed), *arrays)
+    found: Decision = _dense(instance.floor, budget, BISECTIONS, np.uint64(seed), instance)
     return found
 
 
+class Times(NamedTuple):
+    """What a request takes at each edge, and what the edges have to do without any; s, (edges, requests)."""
+
+    work: Floats
+    way: Floats  # of the input, 0 at its source
+    back: Floats  # of the result
+    source: Ints  # (requests,) edges
+    base: Floats  # (edges, 4): own work, that of others, their ways, ways back
+    ways: Floats  # as `way`, ascending for each edge
+    backs: Floats  # as `back`, ascending for each edge
+
+
 @part
-def _times(
-    place: Floats, slope: Floats, offset: Floats, replicas: Ints, source: Ints, target: Ints, size: Floats,
-    output: Floats, transfer: float,
-) -> tuple[Floats, Floats, Floats]:  # fmt: skip
-    """(edges, requests) s of work, of the input's way (0 at its source), of the result's way."""
-    edges, requests = len(slope), len(source)
+def _times(p: Instance) -> Times:
+    edges, requests = len(p.slope), len(p.source)
     work, way, back = np.empty((edges, requests)), np.empty((edges, requests)), np.empty((edges, requests))
-    apart = np.empty((edges, len(place)))
+    apart = np.empty((edges, len(p.place)))
     for q in range(edges):
-        for n in range(len(place)):
-            apart[q, n] = transfer * distance(place, q, n)
+        for n in range(len(p.place)):
+            apart[q, n] = p.transfer * distance(p.place, q, n)
     for q in range(edges):
         for z in range(requests):
-            work[q, z] = (slope[q] * size[z] + offset[q]) / replicas[q]
-            way[q, z] = size[z] * apart[q, source[z]]
-            back[q, z] = output[z] * apart[q, target[z]]
-    return work, way, back
+            work[q, z] = (p.slope[q] * p.input[z] + p.offset[q]) / p.replicas[q]
+            way[q, z] = p.input[z] * apart[q, p.source[z]]
+            back[q, z] = p.output[z] * apart[q, p.target[z]]
+    base = np.empty((edges, 4))
+    base[:, 0], base[:, 1], base[:, 2], base[:, 3] = p.own_work, p.coming_work, p.coming, p.leaving
+    ways, backs = np.empty_like(way), np.empty_like(back)
+    for q in range(edges):
+        ways[q], backs[q] = np.sort(way[q]), np.sort(back[q])
+    return Times(work, way, back, p.source, base, ways, backs)
 
 
 @part
-def _place(
-    limit: float, order: Ints, work: Floats, way: Floats, back: Floats, source: Ints, base: Floats, state: Floats,
-    decision: Ints,
-) -> bool:  # fmt: skip
+def _place(limit: float, order: Ints, t: Times, state: Floats, decision: Ints) -> bool:
     """Place all requests so that every edge ends within `limit`, if that goes by the rule; `state` is scratch."""
-    state[:] = base
-    edges = work.shape[0]
+    state[:] = t.base
+    edges = t.work.shape[0]
     for z in order:
         best, least = -1, np.inf
         for q in range(edges):
             own, other, arrival, last = state[q, 0], state[q, 1], state[q, 2], state[q, 3]
-            if q == source[z]:
-                own += work[q, z]
+            if q == t.source[z]:
+                own += t.work[q, z]
             else:
-                other += work[q, z]
-                arrival = max(arrival, way[q, z])
-            last = max(last, back[q, z])
+                other += t.work[q, z]
+                arrival = max(arrival, t.way[q, z])
+            last = max(last, t.back[q, z])
             after = response(own, other, arrival, last)
             # What the edge loses of its time, in parts of the time that it has.
             spent = (after - response(state[q, 0], state[q, 1], state[q, 2], state[q, 3])) / limit
-            price = spent + work[q, z] / limit
+            price = spent + t.work[q, z] / limit
             if after <= limit and price < least:
                 best, least = q, price
         if best < 0:
             return False
         decision[z] = best
-        _add(state[best], best == source[z], work[best, z], way[best, z], back[best, z])
+        _add(state[best], best == t.source[z], t.work[best, z], t.way[best, z], t.back[best, z])
     return True
 
 
@@ -108,99 +117,93 @@ def _add(row: Floats, own: bool, work: float, way: float, back: float) -> None:
 
 
 @part
-def _greedy(order: Ints, work: Floats, way: Floats, back: Floats, source: Ints, state: Floats, decision: Ints) -> float:
+def _greedy(order: Ints, t: Times, state: Floats, decision: Ints) -> float:
     """Longest first, each where the edge's response stays least; the makespan."""
     for z in order:
         best, least = 0, np.inf
-        for q in range(work.shape[0]):
+        for q in range(t.work.shape[0]):
             own, other, arrival = state[q, 0], state[q, 1], state[q, 2]
-            if q == source[z]:
-                own += work[q, z]
+            if q == t.source[z]:
+                own += t.work[q, z]
             else:
-                other += work[q, z]
-                arrival = max(arrival, way[q, z])
-            after = response(own, other, arrival, max(state[q, 3], back[q, z]))
+                other += t.work[q, z]
+                arrival = max(arrival, t.way[q, z])
+            after = response(own, other, arrival, max(state[q, 3], t.back[q, z]))
             if after < least:
                 best, least = q, after
         decision[z] = best
-        _add(state[best], best == source[z], work[best, z], way[best, z], back[best, z])
+        _add(state[best], best == t.source[z], t.work[best, z], t.way[best, z], t.back[best, z])
     worst = 0.0
-    for q in range(work.shape[0]):
+    for q in range(t.work.shape[0]):
         worst = max(worst, response(state[q, 0], state[q, 1], state[q, 2], state[q, 3]))
     return worst
 
 
 @part
-def _sum(
-    q: Index, decision: Ints, work: Floats, way: Floats, back: Floats, source: Ints, base: Floats, rows: Floats
-) -> None:
+def _sum(q: Index, decision: Ints, t: Times, rows: Floats) -> None:
     """The state of one edge anew: sums, and the two largest ways with the request of the largest.
 
     rows[q]: own, other, arrival, second arrival, its request, last, second last, its request, response.
     """
-    own, other = base[q, 0], base[q, 1]
-    first, second, who = base[q, 2], base[q, 2], -1
-    late, later, whose = base[q, 3], base[q, 3], -1
+    own, other = t.base[q, 0], t.base[q, 1]
+    first, second, who = t.base[q, 2], t.base[q, 2], -1
+    late, later, whose = t.base[q, 3], t.base[q, 3], -1
     for z in range(len(decision)):
         if decision[z] != q:
             continue
-        if q == source[z]:
-            own += work[q, z]
+        if q == t.source[z]:
+            own += t.work[q, z]
         else:
-            other += work[q, z]
-            if way[q, z] > first:
-                second, first, who = first, way[q, z], z
-            elif way[q, z] > second:
-                second = way[q, z]
-        if back[q, z] > late:
-            later, late, whose = late, back[q, z], z
-        elif back[q, z] > later:
-            later = back[q, z]
+            other += t.work[q, z]
+            if t.way[q, z] > first:
+                second, first, who = first, t.way[q, z], z
+            elif t.way[q, z] > second:
+                second = t.way[q, z]
+        if t.back[q, z] > late:
+            later, late, whose = late, t.back[q, z], z
+        elif t.back[q, z] > later:
+            later = t.back[q, z]
     rows[q, 0], rows[q, 1], rows[q, 2], rows[q, 3], rows[q, 4] = own, other, first, second, who
     rows[q, 5], rows[q, 6], rows[q, 7] = late, later, whose
     rows[q, 8] = response(own, other, first, late)
 
 
 @part
-def _changed(
-    rows: Floats, q: Index, out: Index, into: Index, work: Floats, way: Floats, back: Floats, source: Ints
-) -> float:
+def _changed(rows: Floats, q: Index, out: Index, into: Index, t: Times) -> float:
     """The response of edge q without request `out` and with request `into`; -1: none."""
     own, other, first, late = rows[q, 0], rows[q, 1], rows[q, 2], rows[q, 5]
     if out >= 0:
-        if source[out] == q:
-            own -= work[q, out]
+        if t.source[out] == q:
+            own -= t.work[q, out]
         else:
-            other -= work[q, out]
+            other -= t.work[q, out]
             if rows[q, 4] == out:
                 first = rows[q, 3]
         if rows[q, 7] == out:
             late = rows[q, 6]
     if into >= 0:
-        if source[into] == q:
-            own += work[q, into]
+        if t.source[into] == q:
+            own += t.work[q, into]
         else:
-            other += work[q, into]
-            first = max(first, way[q, into])
-        late = max(late, back[q, into])
+            other += t.work[q, into]
+            first = max(first, t.way[q, into])
+        late = max(late, t.back[q, into])
     return response(own, other, first, late)
 
 
 @part
-def _improve(
-    w: Index, limit: float, decision: Ints, rows: Floats, work: Floats, way: Floats, back: Floats, source: Ints
-) -> tuple[int, int, int, int]:  # fmt: skip
+def _improve(w: Index, limit: float, decision: Ints, rows: Floats, t: Times) -> tuple[int, int, int, int]:
     """The first move, or else swap, after which edge w and the other one end before `limit`.
 
     Returns request, edge, the request that comes back or -1, and the evaluations; request -1: there is none.
     """
-    edges, requests = work.shape
+    edges, requests = t.work.shape
     tried = 0
     for z in range(requests):
-        if decision[z] == w and _changed(rows, w, z, -1, work, way, back, source) < limit:
+        if decision[z] == w and _changed(rows, w, z, -1, t) < limit:
             tried += edges
             for q in range(edges):
-                if q != w and _changed(rows, q, -1, z, work, way, back, source) < limit:
+                if q != w and _changed(rows, q, -1, z, t) < limit:
                     return z, q, -1, tried
     for z in range(requests):
         if decision[z] != w:
@@ -208,31 +211,25 @@ def _improve(
         tried += requests
         for z2 in range(requests):
             q = decision[z2]
-            if (
-                q != w
-                and _changed(rows, w, z, z2, work, way, back, source) < limit
-                and _changed(rows, q, z2, z, work, way, back, source) < limit
-            ):
+            if q != w and _changed(rows, w, z, z2, t) < limit and _changed(rows, q, z2, z, t) < limit:
                 return z, q, z2, tried
     return -1, -1, -1, tried
 
 
 @part
-def _descend(
-    decision: Ints, rows: Floats, work: Floats, way: Floats, back: Floats, source: Ints, base: Floats, budget: int
-) -> int:
+def _descend(decision: Ints, rows: Floats, t: Times, budget: int) -> int:
     """Moves and swaps that lower the worst edge until there is none, or the budget is spent; what is left of it."""
     while budget > 0:
         w = int(np.argmax(rows[:, 8]))
-        z, q, other, tried = _improve(w, rows[w, 8] - _EPS, decision, rows, work, way, back, source)
+        z, q, other, tried = _improve(w, rows[w, 8] - _EPS, decision, rows, t)
         budget -= tried + len(decision)
         if z < 0:
             break
         decision[z] = q
         if other >= 0:
             decision[other] = w
-        _sum(w, decision, work, way, back, source, base, rows)
-        _sum(q, decision, work, way, back, source, base, rows)
+        _sum(w, decision, t, rows)
+        _sum(q, decision, t, rows)
     return budget
 
 
@@ -252,14 +249,12 @@ def _below(word: np.uint64, shift: int, count: int) -> Index:
 
 
 @part
-def _kick(
-    word: np.uint64, decision: Ints, rows: Floats, work: Floats, way: Floats, back: Floats, source: Ints, base: Floats
-) -> np.uint64:  # fmt: skip
+def _kick(word: np.uint64, decision: Ints, rows: Floats, t: Times) -> np.uint64:
     """Send what travels longest to, or from, one edge elsewhere, mostly from the worst edge; then a random request.
 
     Single moves do not see that: as long as a second request travels as far, nothing is gained.
     """
-    edges, requests = work.shape
+    edges, requests = t.work.shape
     word = _random(word)
     w: Index = int(np.argmax(rows[:, 8]))
     if word % np.uint64(4) == 0:
@@ -272,27 +267,24 @@ def _kick(
         best, least = -1, np.inf
         for q in range(edges):
             if q != w:
-                after = _changed(rows, q, -1, z, work, way, back, source)
+                after = _changed(rows, q, -1, z, t)
                 if after < least:
                     best, least = q, after
         decision[z] = best
-        _sum(w, decision, work, way, back, source, base, rows)
-        _sum(best, decision, work, way, back, source, base, rows)
+        _sum(w, decision, t, rows)
+        _sum(best, decision, t, rows)
     word = _random(word)
     z, q = _below(word, 0, requests), _below(word, 32, edges)
     was = decision[z]
     if q != was:
         decision[z] = q
-        _sum(was, decision, work, way, back, source, base, rows)
-        _sum(q, decision, work, way, back, source, base, rows)
+        _sum(was, decision, t, rows)
+        _sum(q, decision, t, rows)
     return word
 
 
 @part
-def _place_within(
-    rule: int, limit: float, order: Ints, work: Floats, way: Floats, back: Floats, source: Ints, base: Floats,
-    caps: Floats, state: Floats, decision: Ints,
-) -> bool:  # fmt: skip
+def _place_within(rule: int, limit: float, order: Ints, t: Times, caps: Floats, state: Floats, decision: Ints) -> bool:
     """Place all requests so that every edge ends within `limit` and none travels longer than the caps of its edge.
 
     Those that the fewest edges may take come first, longest first among them.
@@ -301,9 +293,9 @@ def _place_within(
     time (1), or where it ends first (2). caps: (edges, 2) s, of the ways to the edge and of the ways back. They are
     paid from the beginning, so that a request which travels less costs its work only.
     """
-    edges = work.shape[0]
+    edges = t.work.shape[0]
     for q in range(edges):
-        state[q, 0], state[q, 1] = base[q, 0], base[q, 1]
+        state[q, 0], state[q, 1] = t.base[q, 0], t.base[q, 1]
         state[q, 2], state[q, 3] = caps[q, 0], caps[q, 1]
         if response(state[q, 0], state[q, 1], state[q, 2], state[q, 3]) > limit:
             return False
@@ -311,7 +303,7 @@ def _place_within(
     free = np.zeros(requests, np.int64)  # edges that may take each request
     for q in range(edges):
         for z in range(requests):
-            if back[q, z] <= caps[q, 1] and (q == source[z] or way[q, z] <= caps[q, 0]):
+            if t.back[q, z] <= caps[q, 1] and (q == t.source[z] or t.way[q, z] <= caps[q, 0]):
                 free[z] += 1
     first = np.zeros(edges + 2, np.int64)
     for z in range(requests):
@@ -328,22 +320,22 @@ def _place_within(
         z = int(bound[k])
         best, least = -1, np.inf
         for q in range(edges):
-            if back[q, z] > caps[q, 1]:
+            if t.back[q, z] > caps[q, 1]:
                 continue
             own, other = state[q, 0], state[q, 1]
-            if q == source[z]:
-                own += work[q, z]
-            elif way[q, z] > caps[q, 0]:
+            if q == t.source[z]:
+                own += t.work[q, z]
+            elif t.way[q, z] > caps[q, 0]:
                 continue
             else:
-                other += work[q, z]
+                other += t.work[q, z]
             after = response(own, other, state[q, 2], state[q, 3])
             if after <= limit:
                 before = response(state[q, 0], state[q, 1], state[q, 2], state[q, 3])
                 if rule == 0:
-                    price = after - before + work[q, z]
+                    price = after - before + t.work[q, z]
                 elif rule == 1:
-                    price = (after - before + 0.05 * work[q, z]) / (limit - before + _EPS)
+                    price = (after - before + 0.05 * t.work[q, z]) / (limit - before + _EPS)
                 else:
                     price = after
                 if price < least:
@@ -351,82 +343,78 @@ def _place_within(
         if best < 0:
             return False
         decision[z] = best
-        if best == source[z]:
-            state[best, 0] += work[best, z]
+        if best == t.source[z]:
+            state[best, 0] += t.work[best, z]
         else:
-            state[best, 1] += work[best, z]
+            state[best, 1] += t.work[best, z]
     return True
 
 
 @part
 def _place_capped(
-    limit: float, first: Index, caps: Floats, order: Ints, work: Floats, way: Floats, back: Floats, source: Ints,
-    base: Floats, state: Floats, decision: Ints,
-) -> bool:  # fmt: skip
+    limit: float, first: Index, caps: Floats, order: Ints, t: Times, state: Floats, decision: Ints
+) -> bool:
     """As `_place`, but no edge takes what travels longer, there and back, than its caps (edges, 2).
 
     What edge `first` may not take is placed before all else, as the other edges have less room.
     """
-    state[:] = base
-    edges = work.shape[0]
+    state[:] = t.base
+    edges = t.work.shape[0]
     for turn in range(2):
         for z in order:
-            fits = back[first, z] <= caps[first, 1] and (first == source[z] or way[first, z] <= caps[first, 0])
+            fits = t.back[first, z] <= caps[first, 1] and (first == t.source[z] or t.way[first, z] <= caps[first, 0])
             if fits == (turn == 0):
                 continue
             best, least = -1, np.inf
             for q in range(edges):
-                if back[q, z] > caps[q, 1]:
+                if t.back[q, z] > caps[q, 1]:
                     continue
                 own, other, arrival, last = state[q, 0], state[q, 1], state[q, 2], state[q, 3]
-                if q == source[z]:
-                    own += work[q, z]
-                elif way[q, z] > caps[q, 0]:
+                if q == t.source[z]:
+                    own += t.work[q, z]
+                elif t.way[q, z] > caps[q, 0]:
                     continue
                 else:
-                    other += work[q, z]
-                    arrival = max(arrival, way[q, z])
-                after = response(own, other, arrival, max(last, back[q, z]))
+                    other += t.work[q, z]
+                    arrival = max(arrival, t.way[q, z])
+                after = response(own, other, arrival, max(last, t.back[q, z]))
                 if after <= limit:
-                    price = after - response(state[q, 0], state[q, 1], state[q, 2], last) + work[q, z]
+                    price = after - response(state[q, 0], state[q, 1], state[q, 2], last) + t.work[q, z]
                     if price < least:
                         best, least = q, price
             if best < 0:
                 return False
             decision[z] = best
-            _add(state[best], best == source[z], work[best, z], way[best, z], back[best, z])
+            _add(state[best], best == t.source[z], t.work[best, z], t.way[best, z], t.back[best, z])
     return True
 
 
 @part
-def _sweep(
-    value: float, floor: float, order: Ints, work: Floats, way: Floats, back: Floats, ways: Floats, backs: Floats,
-    source: Ints, base: Floats, state: Floats, trial: Ints, decision: Ints,
-) -> float:  # fmt: skip
+def _sweep(value: float, floor: float, order: Ints, t: Times, state: Floats, trial: Ints, decision: Ints) -> float:
     """How much each edge takes from afar and answers afar, tried out, fast ones first; the makespan, and `decision`."""
-    edges, requests = work.shape
+    edges, requests = t.work.shape
     caps = np.full((edges, 2), np.inf)
     total = np.empty(edges)
     for q in range(edges):
-        total[q] = work[q].sum()
+        total[q] = t.work[q].sum()
     fast = np.argsort(total)
     for turn in range(_ROUNDS * min(edges, _SWEPT)):
         q = fast[turn % min(edges, _SWEPT)]
         for which in (1, 0):
-            levels = backs[q] if which == 1 else ways[q]
+            levels = t.backs[q] if which == 1 else t.ways[q]
             kept = caps[q, which]
             for i in range(_CAPS):
                 if value <= floor + _EPS:
                     return value
-                caps[q, which] = max(base[q, 2 + which], levels[requests - 1 - i * requests // _CAPS])
+                caps[q, which] = max(t.base[q, 2 + which], levels[requests - 1 - i * requests // _CAPS])
                 high = max(floor, value * 0.999)
-                if not _place_capped(high, fast[0], caps, order, work, way, back, source, base, state, trial):
+                if not _place_capped(high, fast[0], caps, order, t, state, trial):
                     continue
                 decision[:] = trial
                 kept, low, value = caps[q, which], floor, high
                 for _ in range(4):
                     middle = 0.7 * value + 0.3 * low
-                    if _place_capped(middle, fast[0], caps, order, work, way, back, source, base, state, trial):
+                    if _place_capped(middle, fast[0], caps, order, t, state, trial):
                         decision[:] = trial
                         value = middle
                     else:
@@ -454,15 +442,14 @@ def _nearby(word: np.uint64, shift: int, values: Floats, now: float, least: floa
 
 @part
 def _recap(
-    word: np.uint64, limit: float, tries: int, order: Ints, decision: Ints, rows: Floats, work: Floats, way: Floats,
-    back: Floats, ways: Floats, backs: Floats, source: Ints, base: Floats, state: Floats, trial: Ints,
+    word: np.uint64, limit: float, tries: int, order: Ints, decision: Ints, rows: Floats, t: Times, state: Floats,
+    trial: Ints,
 ) -> tuple[np.uint64, int]:  # fmt: skip
     """Change what one or two edges take from afar, and place all anew within `limit`; ends at a success.
 
-    ways, backs: (edges, requests) as `way` and `back`, ascending. Returns the generator's state and the tries that were
-    made, or -1 when `decision` and `rows` are better now.
+    Returns the generator's state and the tries that were made, or -1 when `decision` and `rows` are better now.
     """
-    edges = len(work)
+    edges = len(t.work)
     caps = np.empty((edges, 2))
     for _ in range(tries):
         for q in range(edges):
@@ -473,50 +460,41 @@ def _recap(
             q = _below(word, 3, edges)
             which = _below(word, 30, 3)
             if which != 0:
-                caps[q, 1] = _nearby(word, 10, backs[q], caps[q, 1], base[q, 3])
+                caps[q, 1] = _nearby(word, 10, t.backs[q], caps[q, 1], t.base[q, 3])
             if which != 1:
-                caps[q, 0] = _nearby(word, 40, ways[q], caps[q, 0], base[q, 2])
-        if _place_within(_below(word, 5, RULES), limit, order, work, way, back, source, base, caps, state, trial):
+                caps[q, 0] = _nearby(word, 40, t.ways[q], caps[q, 0], t.base[q, 2])
+        if _place_within(_below(word, 5, RULES), limit, order, t, caps, state, trial):
             decision[:] = trial
             for q in range(edges):
-                _sum(q, decision, work, way, back, source, base, rows)
+                _sum(q, decision, t, rows)
             return word, -1
     return word, tries
 
 
 @entry()
-def _dense(
-    floor: float, budget: int, bisections: int, seed: np.uint64, place: Floats, slope: Floats, offset: Floats,
-    replicas: Ints, own_work: Floats, coming_work: Floats, coming: Floats, leaving: Floats, source: Ints, target: Ints,
-    size: Floats, output: Floats, transfer: float,
-) -> Ints:  # fmt: skip
-    edges, requests = len(slope), len(source)
-    work, way, back = _times(place, slope, offset, replicas, source, target, size, output, transfer)
-    base = np.empty((edges, 4))
-    base[:, 0], base[:, 1], base[:, 2], base[:, 3] = own_work, coming_work, coming, leaving
-    order = np.argsort(-size)
+def _dense(floor: float, budget: int, bisections: int, seed: np.uint64, p: Instance) -> Ints:
+    t = _times(p)
+    edges, requests = t.work.shape
+    order = np.argsort(-p.input)
     decision, trial = np.empty(requests, np.int64), np.empty(requests, np.int64)
-    state = base.copy()
-    value = _greedy(order, work, way, back, source, state, decision)
+    state = t.base.copy()
+    value = _greedy(order, t, state, decision)
     low, high = floor, value
     for _ in range(bisections):
         if high - low <= 1e-3 * high:
             break
         middle = 0.5 * (low + high)
-        if _place(middle, order, work, way, back, source, base, state, trial):
+        if _place(middle, order, t, state, trial):
             high = middle
             decision[:] = trial
         else:
             low = middle
-    ways, backs = np.empty_like(way), np.empty_like(back)
-    for q in range(edges):
-        ways[q], backs[q] = np.sort(way[q]), np.sort(back[q])
     if budget > 0:
-        _sweep(high, floor, order, work, way, back, ways, backs, source, base, state, trial, decision)
+        _sweep(high, floor, order, t, state, trial, decision)
     rows = np.empty((edges, 9))
     for q in range(edges):
-        _sum(q, decision, work, way, back, source, base, rows)
-    budget = _descend(decision, rows, work, way, back, source, base, budget)
+        _sum(q, decision, t, rows)
+    budget = _descend(decision, rows, t, budget)
     value = rows[:, 8].max()
     found = decision.copy()
     word = _random((seed + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
@@ -524,19 +502,17 @@ def _dense(
     while budget > 0 and value > floor + _EPS:
         decision[:] = found
         for q in range(edges):
-            _sum(q, decision, work, way, back, source, base, rows)
+            _sum(q, decision, t, rows)
         limit = max(floor, value * (1.0 - step))
-        word, tried = _recap(
-            word, limit, TRIES, order, decision, rows, work, way, back, ways, backs, source, base, state, trial
-        )
+        word, tried = _recap(word, limit, TRIES, order, decision, rows, t, state, trial)
         budget -= (TRIES if tried >= 0 else TRIES // 2) * requests * edges // 4
         if tried >= 0:
             step = max(0.5 * step, _STEPS[1])
-            word = _kick(word, decision, rows, work, way, back, source, base)
+            word = _kick(word, decision, rows, t)
             budget -= requests * 2
         else:
             step = min(1.5 * step, _STEPS[0])
-        budget = _descend(decision, rows, work, way, back, source, base, budget)
+        budget = _descend(decision, rows, t, budget)
         now = rows[:, 8].max()
         if now < value + _EPS:
             value = min(value, now)

@@ -6,6 +6,8 @@ A world is a row of `cosim.extensions.cosco.interval.layout.RULES`. What is writ
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,6 +41,25 @@ _COLUMNS = TASK.names or ()
 _MEGA = 1e6
 _STEP, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+
+
+class Unchanging(NamedTuple):
+    """What does not change during runs."""
+
+    fixed: Floats  # (H, columns of HOST) of the hosts
+    way: Floats  # (H,) a row of `reach`
+    bits: NDArray[np.uint64]  # those of the intervals' numbers as floats
+
+
+class Seen(NamedTuple):
+    """Observations, of all worlds or of one, and the W of the hosts (N, H)."""
+
+    hosts: Floats
+    tasks: Floats
+    reach: Floats
+    host_mask: Masks
+    task_mask: Masks
+    power: Floats
 
 
 @part
@@ -96,14 +117,13 @@ def _happen(w: Record, events: Ints, passed: int, following: int) -> int:
 
 
 @jit
-def _look(
-    w: Record, fixed: Floats, way: Floats, bits: np.uint64, shown: int, hosts: Floats, tasks: Floats, reach: Floats,
-    host_mask: Masks, task_mask: Masks, power: Floats,
-) -> int:  # fmt: skip
+def _look(w: Record, given: Unchanging, shown: int, seen: Seen) -> int:
     """Fill one world's arrays, of whose task rows `shown` are in use; how many containers there are."""
+    hosts, tasks, reach = seen.hosts, seen.tasks, seen.reach
+    host_mask, task_mask, power, bits = seen.host_mask, seen.task_mask, seen.power, given.bits[w.now]
     for h in range(len(hosts)):
-        for column in range(fixed.shape[1]):
-            hosts[h, column] = fixed[h, column]
+        for column in range(given.fixed.shape[1]):
+            hosts[h, column] = given.fixed[h, column]
         hosts[h, _TASKS] = hosts[h, _DEMAND] = hosts[h, _MEMORY] = 0.0
     count, room = 0, len(tasks)
     for i in range(w.slot_count):
@@ -127,8 +147,8 @@ def _look(
             row[_CHANCE] = _chance(slot.container, bits)
             if count >= shown:
                 task_mask[count] = 1
-                for h in range(len(way)):
-                    reach[count, h] = way[h]
+                for h in range(len(given.way)):
+                    reach[count, h] = given.way[h]
         count += 1
     for row in range(count, shown):
         tasks[row, :] = 0.0
@@ -148,27 +168,23 @@ def _look(
 
 @entry
 def advance(
-    rules: int, what: Ints, actions: Ints, events: Ints, following: Ints, fixed: Floats, way: Floats,
-    bits: NDArray[np.uint64], counts: Ints, hosts: Floats, tasks: Floats, reach: Floats, host_mask: Masks,
-    task_mask: Masks, power: Floats,
-) -> int:  # fmt: skip
+    rules: int, what: Ints, actions: Ints, events: Ints, following: Ints, given: Unchanging, counts: Ints, seen: Seen
+) -> int:
     """Do `what` (N,) with the worlds whose RULES begin at the address `rules`; how many have been dealt with.
 
     `actions` (N, T) are answers as `ContinuumEnv` takes them. `events` (E, 3) are the intervals that have passed,
-    the host, and whether it is back; `following` (N,) the next one of each world. `fixed` (H, columns of HOST) is
-    what of the hosts never changes, `way` (H,) a row of `reach`, `bits` those of the intervals' numbers as floats.
-    `counts` (N,) is how many containers each world has; the other arrays are a batch of observations, and the W of
-    the hosts (N, H). Fewer are dealt with when a world's ring of waiting containers is too small.
+    the host, and whether it is back; `following` (N,) the next one of each world. `counts` (N,) is how many
+    containers each world has. Fewer are dealt with when a world's ring of waiting containers is too small.
     """
-    room = tasks.shape[1]
+    room = seen.tasks.shape[1]
     for k in range(len(what)):
         w = memory.rules(rules, k)
         if what[k] == END:
-            hosts[k, :] = 0.0
-            tasks[k, :] = 0.0
-            reach[k, :] = MOST
-            host_mask[k, :] = 0
-            task_mask[k, :] = 0
+            seen.hosts[k, :] = 0.0
+            seen.tasks[k, :] = 0.0
+            seen.reach[k, :] = MOST
+            seen.host_mask[k, :] = 0
+            seen.task_mask[k, :] = 0
             counts[k] = 0
             continue
         if what[k] == STEP:
@@ -176,8 +192,6 @@ def advance(
             if not begin(w):
                 return k
         following[k] = _happen(w, events, w.now - 1, following[k])
-        counts[k] = _look(
-            w, fixed, way, bits[w.now], min(counts[k], room), hosts[k], tasks[k], reach[k], host_mask[k], task_mask[k],
-            power[k],
-        )  # fmt: skip
+        mine = Seen(seen.hosts[k], seen.tasks[k], seen.reach[k], seen.host_mask[k], seen.task_mask[k], seen.power[k])
+        counts[k] = _look(w, given, min(counts[k], room), mine)
     return len(what)

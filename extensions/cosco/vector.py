@@ -21,7 +21,7 @@ from cosim.contract.seeds import stream
 from cosim.envs.session import asking
 from cosim.envs.spaces import ANSWERS, MOST, Observation, observation_space, observe, sizes, whole
 from cosim.extensions.cosco.adapter.adapter import IntervalAdapter
-from cosim.extensions.cosco.batch import END, LOOK, STEP, advance
+from cosim.extensions.cosco.batch import END, LOOK, STEP, Seen, Unchanging, advance
 from cosim.extensions.cosco.interval.layout import PAIR, WAITING, Floats, IntervalState
 from cosim.extensions.cosco.interval.memory import address_of
 from cosim.extensions.cosco.state import interval_reach, interval_state
@@ -177,11 +177,9 @@ class ContinuumVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         self._following[k], self._asked[k], self._over[k] = 0, 1, False
 
     def _advance(self, what: NDArray[Any], actions: NDArray[np.int64]) -> None:
-        seen = self._seen
         done = advance(
-            address_of(self._rules), what.astype(np.int64), actions, self._events, self._following, self._fixed,
-            self._way, self._bits, self._counts, seen["hosts"], seen["tasks"], seen["reach"], seen["host_mask"],
-            seen["task_mask"], self._power,
+            address_of(self._rules), what.astype(np.int64), actions, self._events, self._following,
+            Unchanging(self._fixed, self._way, self._bits), self._counts, Seen(**self._seen, power=self._power),
         )  # fmt: skip
         if done < self.num_envs:  # cannot be: the ring has room for all that come
             raise RuntimeError(f"environment {done} has no room for those that wait")

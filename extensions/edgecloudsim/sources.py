@@ -32,6 +32,7 @@ class Model(StrEnum):
 
 
 def edgecloudsim(
+    *,
     out: Out,
     properties: Annotated[Path, typer.Option("--properties", help="default_config.properties")],
     edge_devices: Annotated[Path, typer.Option("--edge-devices", help="edge_devices.xml")],

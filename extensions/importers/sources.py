@@ -19,6 +19,7 @@ _Output = Annotated[list[str] | None, typer.Option("--output", help="Of an answe
 
 def ifogsim(
     source: Annotated[Path, typer.Argument(help="A topology as iFogSim's editor writes it (JSON).")],
+    *,
     out: Out,
     work: _Work = None,
     inputs: _Input = None,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 def reproduce(
     name: Annotated[str, typer.Argument(metavar="[ID]", help="The claim; without it, list all.")] = "",
+    *,
     everything: Annotated[bool, typer.Option("--all", help="Make all claims.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller settings; the page lists them.")] = False,
     seeds: Annotated[int, typer.Option(help="How many; fewer than 5 judge nothing.", min=2)] = 5,

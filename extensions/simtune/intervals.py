@@ -8,7 +8,7 @@ it equally. The logger's CPU figure has steps and is smoothed, power follows it 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,8 +25,7 @@ _TASKS = 256  # that may be under way at once; a vector of parameters that needs
 _DRAWS = 64  # tasks an interval that have random numbers of their own
 
 
-@dataclass(frozen=True, slots=True)
-class TestbedFacts:
+class TestbedFacts(NamedTuple):
     """What is known of the testbed and its logger; not searched."""
 
     hosts: int = 16
@@ -34,6 +33,14 @@ class TestbedFacts:
     weight: float = 0.8  # of the new CPU figure in the smoothed one
     arrivals: float = 1.5  # sd of the normal law of mean 0 whose whole part, at least 1, arrives an interval
     noise: float = 0.4  # mean steps of CPU that a host shows without tasks
+
+
+class Tasks(NamedTuple):
+    """The tasks there are; (n,) each."""
+
+    host_of: Floats
+    start: Floats  # s
+    work: Floats  # s left
 
 
 def space() -> Space:
@@ -99,19 +106,19 @@ def _share(host: int, at: float, until: float, rate: float, host_of: Floats, sta
 
 @jit
 def _interval(
-    t: int, count: int, length: float, weight: float, rate: float, noise: float, key: np.uint64,
-    host_of: Floats, start: Floats, work: Floats, smooth: Floats, points: Floats, curve: Floats,
+    t: int, testbed: TestbedFacts, rate: float, key: np.uint64, tasks: Tasks, smooth: Floats, points: Floats,
+    curve: Floats,
 ) -> float:  # fmt: skip
     """One interval of all hosts; W of all of them by the logger's figures."""
-    hosts = len(smooth)
+    hosts, length, weight = len(smooth), testbed.interval, testbed.weight
     total = 0.0
     for host in range(hosts):
         busy = False
-        for k in range(count):
-            busy = busy or host_of[k] == host
-        cpu = STEP * _poisson(noise, uniform(key, t * hosts + host, IDLE))
+        for k in range(len(tasks.host_of)):
+            busy = busy or tasks.host_of[k] == host
+        cpu = STEP * _poisson(testbed.noise, uniform(key, t * hosts + host, IDLE))
         if busy:
-            used = _share(host, t * length, (t + 1) * length, rate, host_of[:count], start[:count], work[:count])
+            used = _share(host, t * length, (t + 1) * length, rate, tasks.host_of, tasks.start, tasks.work)
             cpu = min(cpu + 100.0 * used / length, 100.0)
         smooth[host] = weight * cpu + (1.0 - weight) * smooth[host]
         total += _watts(smooth[host], points, curve)
@@ -120,11 +127,11 @@ def _interval(
 
 @entry()
 def _run(
-    values: Floats, seeds: NDArray[np.uint64], hosts: int, length: float, weight: float, sd: float, noise: float,
-    until: int, first: int, points: Floats, curve: Floats, energy: Floats, response: Floats,
+    values: Floats, seeds: NDArray[np.uint64], testbed: TestbedFacts, until: int, first: int, points: Floats,
+    curve: Floats, energy: Floats, response: Floats,
 ) -> None:  # fmt: skip
     """Rows `first` to `until` of every vector under every seed, side by side in a row of the outputs."""
-    rows = until - first
+    rows, hosts, length, sd = until - first, testbed.hosts, testbed.interval, testbed.arrivals
     host_of, start, work, since = np.empty(_TASKS), np.empty(_TASKS), np.empty(_TASKS), np.empty(_TASKS)
     for v in range(len(values)):
         median, spread, rate, overhead = values[v]
@@ -142,9 +149,8 @@ def _run(
                     work[count] = median * math.exp(spread * normal(key, draw))
                     since[count] = t
                     count += 1
-                watts = _interval(
-                    t, count, length, weight, rate, noise, key, host_of, start, work, smooth, points, curve
-                )
+                tasks = Tasks(host_of[:count], start[:count], work[:count])
+                watts = _interval(t, testbed, rate, key, tasks, smooth, points, curve)
                 ended, sojourn, kept = 0, 0.0, 0
                 for k in range(count):
                     if work[k] == 0.0:
@@ -186,8 +192,7 @@ def simulate(
     shape = (len(values), len(seeds) * (until - first))
     energy, response = np.empty(shape), np.empty(shape)
     _run(
-        values, seeds, testbed.hosts, testbed.interval, testbed.weight, testbed.arrivals, testbed.noise,
-        until, first,
+        values, seeds, testbed, until, first,
         np.ascontiguousarray(points, np.float64), np.ascontiguousarray(curve, np.float64), energy, response,
     )  # fmt: skip
     return {"energy": energy, "response": response}

@@ -160,7 +160,7 @@ def problem(fit: TestbedLog, judged: TestbedLog | None, *, replicates: int = REP
     findings = examine_inputs("CPU", fit.cpu, "%", nodes=nodes, effect=("energy", fit.energy))
     plain = intervals.TestbedFacts(hosts=fit.cpu.shape[1])
     curve, noise = power_curve(fit, plain.interval), idle_noise(fit, plain.weight)
-    testbed = replace(plain, noise=noise)
+    testbed = plain._replace(noise=noise)
     logs = [fit] + ([judged] if judged is not None else [])
     cases = [_case(log, curve, testbed, replicates) for log in logs]
     return CalibrationProblem(

@@ -122,10 +122,10 @@ def test_only_what_has_changed_is_told_and_failures_count():
     assert shaping.changed(inputs(frame)) == {}
     assert shaping.changed(inputs(cells((0, 2, 1.001e7, 2e7)))) == {}
     assert reported(shaping.changed(inputs(cells((0, 2, 1.2e7, 2e7)))))["uav"]["10.0.0.4"].rate == 1.2e7
-    slower = Event(1.0, "degrade", (), ((SlotRange(2),), (SlotRange(3),)), 0.0, 0.0, 0.01)
+    slower = Event(1.0, "degrade", (), ((SlotRange(2),), (SlotRange(3),)), delay=0.0, loss=0.0, rate=0.01)
     found = reported(shaping.changed(inputs(frame, events=(slower,))))
     assert found["uav"]["10.0.0.4"].rate == found["edge"]["10.0.0.1"].rate == 1e6
-    found = reported(shaping.changed(inputs(frame, events=(Event(2.0, "fail", (SlotRange(3),), None, 0.0, 0.0, 1.0),))))
+    found = reported(shaping.changed(inputs(frame, events=(Event(2.0, "fail", (SlotRange(3),)),))))
     assert (found["uav"]["10.0.0.4"].rate, found["edge"]["10.0.0.1"].rate) == (0.0, 0.0)
 
 

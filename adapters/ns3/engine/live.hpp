@@ -17,7 +17,6 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
-#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -30,12 +29,28 @@ namespace engine {
 constexpr size_t kHeader = 14;    // B of an Ethernet header
 constexpr size_t kFrame = 2304;   // B, the most that a Wi-Fi frame carries, and more than any MTU here
 
-// A command as the backend writes it; LINK_FIELDS comes from the build.
+// A command as the backend writes it; LINK_FIELDS and the sizes below come from the build.
 struct Command {
     uint32_t kind, port;
     int32_t other, unused;
     double queue, values[LINK_FIELDS];
 };
+
+// A report as the backend reads it, and a pair of ports in one.
+struct Report {
+    char mark[4];
+    uint32_t pairs;
+    double lag_mean, lag_max, lag_at, memory;
+    uint64_t received, delivered, lost, refused, undelivered, overflowed, bad;
+    double cpu;
+};
+
+struct ReportPair {
+    uint32_t sender, receiver;
+    uint64_t frames, bytes, lost, dropped;
+};
+
+static_assert(sizeof(Report) == REPORT_SIZE && sizeof(ReportPair) == PAIR_SIZE);
 
 struct Count {
     uint64_t frames = 0, bytes = 0, lost = 0, dropped = 0;
@@ -273,26 +288,22 @@ class Live {
     }
 
     void Print() {
-        std::ostringstream out;
         const Usage use = Usage::Now();
         std::lock_guard<std::mutex> guard(lock_);
-        out << "{\"lag_avg_ms\":" << (late_count_ ? late_sum_ / late_count_ * 1e3 : 0.0)
-            << ",\"lag_max_ms\":" << late_max_ * 1e3 << ",\"in\":" << totals_.in << ",\"out\":" << totals_.out
-            << ",\"lost\":" << totals_.lost << ",\"in_drop\":" << totals_.in_drop
-            << ",\"out_drop\":" << totals_.out_drop << ",\"bad\":" << totals_.bad << ",\"cpu\":" << use.cpu
-            << ",\"rss_mb\":" << use.memory << ",\"pairs\":[";
-        const char* comma = "";
+        Report report{{'l', 'i', 'n', 'k'}, 0, late_count_ ? late_sum_ / late_count_ : 0.0, late_max_,
+                      std::nan(""), use.memory * 1048576.0, totals_.in, totals_.out, totals_.lost, totals_.in_drop,
+                      totals_.out_drop, 0, totals_.bad, use.cpu};
+        std::vector<ReportPair> pairs;
         for (auto& [pair, count] : pairs_) {
             if (!count.changed) continue;
             count.changed = false;
-            out << comma << '[' << pair.first << ',' << pair.second << ',' << count.frames << ',' << count.bytes << ','
-                << count.lost << ',' << count.dropped << ']';
-            comma = ",";
+            pairs.push_back({pair.first, pair.second, count.frames, count.bytes, count.lost, count.dropped});
         }
-        out << "]}\n";
+        report.pairs = uint32_t(pairs.size());
         late_max_ = late_sum_ = 0;
         late_count_ = 0;
-        std::fputs(out.str().c_str(), stdout);
+        std::fwrite(&report, sizeof report, 1, stdout);
+        std::fwrite(pairs.data(), sizeof(ReportPair), pairs.size(), stdout);
         std::fflush(stdout);
     }
 

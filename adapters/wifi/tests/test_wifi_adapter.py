@@ -125,7 +125,7 @@ def test_degraded_links_are_slower_and_lose_more_until_restored():
     adapter = started(where)
     before = step(adapter)[0]
     pair = ((SlotRange(0),), (SlotRange(1),))
-    peer, link, _ = step(adapter, 1.0, [Event(1.0, "degrade", (), pair, 0.1, 0.5, 0.25)])
+    peer, link, _ = step(adapter, 1.0, [Event(1.0, "degrade", (), pair, delay=0.1, loss=0.5, rate=0.25)])
     assert peer["rate"] == pytest.approx(0.25 * before["rate"])
     assert peer["delay"] == pytest.approx(before["delay"] + 0.1)
     assert peer["loss"] == pytest.approx([0.5, 0.5])

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.entities import HostQuantities, WorkloadQuantities
+from cosim.contract.link import LinkState
 from cosim.contract.quantity import those
 from cosim.engine.continuum.layout import UNIFORM, KernelState
 from cosim.engine.continuum.numbering import PER_NODE, first_link_station
@@ -36,7 +37,7 @@ PRICES = ("price_cpu", "price_transfer", "price_energy", *_RADIO)
 KIND = (*those(HostQuantities, "batched"), *PRICES)
 SIZES = ("work", "input", "output")  # of tasks, laws
 WORKLOAD = ("rate", *those(WorkloadQuantities, "batched"))
-LINK = ("rate", "delay", "loss", "energy")
+LINK = (*those(LinkState, "batched"), "energy")
 
 
 @dataclass(slots=True)

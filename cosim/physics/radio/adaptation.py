@@ -31,18 +31,18 @@ def _errors(margin: float, slope: float) -> float:
 
 @entry()
 def adapt(
-    estimate: Floats, sinr: Floats, offset: Floats, steps: Floats, need: Floats, slope: float, rounds: int,
-    mcs: Codes, bler: Floats, residual: Floats, sent: Floats,
-) -> None:  # fmt: skip
+    estimate: Floats, sinr: Floats, offset: Floats, steps: Floats, need: Floats, slope: float, rounds: int, mcs: Codes
+) -> tuple[Floats, Floats, Floats]:
     """Choose the MCS of n links and compute the error rates of their blocks.
 
     `estimate` (n,) dB is the scheduler's estimate, `sinr` (n,) dB the true value. `offset` (n,) dB is
     state and moves by `rounds` blocks: +RATIO STEP for each that is received, -STEP otherwise, both
     weighted with their probability. rounds = 0 leaves it unchanged. `steps` (29,) dB as of `ladder`,
-    `need` (29,) dB where each MCS has BLER_TARGET errors. Out, all (n,): `mcs`; `bler` of first
-    transmissions, mean over the rounds; `residual` part of the blocks lost after all transmissions
-    with Chase combining (attempt m at sinr + 10 log10 m); `sent` mean transmissions per block.
+    `need` (29,) dB where each MCS has BLER_TARGET errors. Out, all (n,): `mcs`; BLER of first
+    transmissions, mean over the rounds; part of the blocks lost after all transmissions
+    with Chase combining (attempt m at sinr + 10 log10 m); mean transmissions per block.
     """
+    bler, residual, sent = np.empty(len(sinr)), np.empty(len(sinr)), np.empty(len(sinr))
     for i in range(len(sinr)):
         m, total = mcs[i], 0.0
         for k in range(max(rounds, 1)):
@@ -63,3 +63,4 @@ def adapt(
             if a < len(_GAIN) - 1:
                 tries += lost
         residual[i], sent[i] = lost, tries
+    return bler, residual, sent

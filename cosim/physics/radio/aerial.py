@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry, part
 from cosim.physics.radio import pathloss
-from cosim.physics.radio.cells import STATE_DRAWS
+from cosim.physics.radio.cells import STATE_DRAWS, PairRows, Receivers, Transmitters
 from cosim.physics.radio.shadowing import cell_key, draw_key, memory, wander
 
 Floats = NDArray[np.float64]
@@ -175,57 +175,42 @@ def shadowing(law: int, ground: float, cell_height: float, device_height: float,
 
 
 @entry()
-def receive(
-    rows: Ints,
-    position: Floats,
-    gain: Floats,
-    moved: Floats,
-    key: Keys,
-    draw: Keys,
-    cells: Floats,
-    emitted: Floats,
-    frequency: Floats,
-    law: int,
-    reach: float,
-    shadow: Floats,
-    sight: Floats,
-    power: Floats,
-    either: bool,
-) -> None:
-    """Bring `power[row, cell]` up to date by a law of this module; arguments as for
-    `cosim.physics.radio.cells.receive`.
+def receive(at: Receivers, of: Transmitters, law: int, reach: float, pairs: PairRows, either: bool) -> None:
+    """Bring `pairs` up to date by a law of this module; arguments as for `cosim.physics.radio.cells.receive`.
 
-    `either`: the end in the air may be the one at `cells`, as of a jammer that flies; a link is the same both ways.
+    `either`: the end in the air may be the one at `of.places`, as of a jammer that flies; a link is the same both ways.
     """
     paths = _PATHS[law - RMA_AV]
     state_path = _STATE_PATHS[law - RMA_AV]
-    for i in range(len(rows)):
-        if moved[i] == 0.0:
+    for i in range(len(at.rows)):
+        if at.moved[i] == 0.0:
             continue
-        row, step = rows[i], max(moved[i], 0.0)
+        row, step = at.rows[i], max(at.moved[i], 0.0)
         kept_los, kept_nlos, kept_sight = memory(step, paths[0]), memory(step, paths[1]), memory(step, state_path)
         fresh_los, fresh_nlos = math.sqrt(1.0 - kept_los * kept_los), math.sqrt(1.0 - kept_nlos * kept_nlos)
         fresh_sight = math.sqrt(1.0 - kept_sight * kept_sight)
-        drawing = draw_key(key[i], draw[i])
-        for c in range(len(cells)):
-            up, down = position[i, 2], max(cells[c, 2], LOWEST)
+        drawing = draw_key(at.key[i], at.draw[i])
+        for c in range(len(of.places)):
+            up, down = at.antenna[i, 2], max(of.places[c, 2], LOWEST)
             if either and down > max(up, _FIRST[law - RMA_AV]):
                 up, down = down, max(up, LOWEST)
-            ground = math.hypot(position[i, 0] - cells[c, 0], position[i, 1] - cells[c, 1])
+            ground = math.hypot(at.antenna[i, 0] - of.places[c, 0], at.antenna[i, 1] - of.places[c, 1])
             if math.hypot(ground, up - down) > reach:
-                shadow[row, c], power[row, c] = np.nan, 0.0
+                pairs.shadow[row, c], pairs.power[row, c] = np.nan, 0.0
                 continue
-            sight[row, c] = wander(sight[row, c], kept_sight, fresh_sight, cell_key(drawing, c + STATE_DRAWS))
-            seen = 0.5 * math.erfc(-sight[row, c] * _ROOT_HALF) < los_probability(law, ground, up)
+            pairs.sight[row, c] = wander(
+                pairs.sight[row, c], kept_sight, fresh_sight, cell_key(drawing, c + STATE_DRAWS)
+            )
+            seen = 0.5 * math.erfc(-pairs.sight[row, c] * _ROOT_HALF) < los_probability(law, ground, up)
             if seen:
-                drawn = wander(shadow[row, c], kept_los, fresh_los, cell_key(drawing, c))
-                loss = los_loss(law, ground, down, up, frequency[c])
+                drawn = wander(pairs.shadow[row, c], kept_los, fresh_los, cell_key(drawing, c))
+                loss = los_loss(law, ground, down, up, of.carrier[c])
             else:
-                drawn = wander(shadow[row, c], kept_nlos, fresh_nlos, cell_key(drawing, c))
-                loss = nlos_loss(law, ground, down, up, frequency[c])
-            shadow[row, c] = drawn
-            loss += shadowing(law, ground, down, up, frequency[c], seen) * drawn
-            power[row, c] = math.exp(_PER_DECIBEL * (emitted[c] + gain[i] - loss))
+                drawn = wander(pairs.shadow[row, c], kept_nlos, fresh_nlos, cell_key(drawing, c))
+                loss = nlos_loss(law, ground, down, up, of.carrier[c])
+            pairs.shadow[row, c] = drawn
+            loss += shadowing(law, ground, down, up, of.carrier[c], seen) * drawn
+            pairs.power[row, c] = math.exp(_PER_DECIBEL * (of.emitted[c] + at.gain[i] - loss))
 
 
 @entry()

@@ -8,6 +8,7 @@ devices. Nothing here depends on the order of `rows` except the order of floatin
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,21 +44,69 @@ def _umi_nlos(ground: float, cell_height: float, device_height: float, frequency
     return max(los, blocked)
 
 
+class Receivers(NamedTuple):
+    """Devices that listen; (n,) each."""
+
+    rows: Ints
+    antenna: Floats  # (n, 3) m
+    gain: Floats  # dBi
+    moved: Floats  # m since the last call; 0: nothing is done, inf: a new device, -1: the cells moved but it did not
+    key: Keys
+    draw: Keys  # number of this draw
+
+
+class Transmitters(NamedTuple):
+    """What they listen to; (m,) each."""
+
+    places: Floats  # (m, 3) m
+    emitted: Floats  # dBm with antenna gain
+    carrier: Floats  # Hz
+
+
+class CloseIn(NamedTuple):
+    """The numbers of the close-in law."""
+
+    exponent: float
+    sigma: float  # dB
+    decorrelation: float  # m
+
+
+class PairRows(NamedTuple):
+    """Of each device and cell, (rows, m): unit Gaussians, NaN before the first draw, and the received power."""
+
+    shadow: Floats
+    sight: Floats  # line of sight; one row is enough for a law that does not know it
+    power: Floats  # mW over the whole band, at the device
+
+
+class Sending(NamedTuple):
+    """What cells send on, as others know it; (m,) each."""
+
+    carrier: Ints  # its number
+    load: Floats  # part of the time
+    transmit: Floats  # dBm
+
+
+class Serving(NamedTuple):
+    """Who serves each device; (rows,) each."""
+
+    serving: Ints  # cell, -1: none
+    previous: Ints  # cell that served last
+    target: Ints  # cell of the running trigger, -1: none
+    since: Floats  # s, when that began
+    handovers: Ints  # so far: changes from one cell to another, an outage in between included
+    strongest: Ints  # cell, whether usable or not, -1: none
+
+
 @part
 def _close_in(
-    square: Floats,
-    near: float,
-    level: Floats,
-    slope: float,
-    sigma: float,
-    kept: float,
-    fresh: float,
-    drawing: np.uint64,
-    draws: Floats,
-    shadow: Floats,
-    power: Floats,
-) -> None:
-    """Shadowing and power (m,) of one device. Levels, slope and sigma in nepers of power; `draws` (m,) is scratch."""
+    square: Floats, near: float, level: Floats, law: CloseIn, step: float, drawing: np.uint64, draws: Floats,
+    pairs: PairRows, row: int,
+) -> None:  # fmt: skip
+    """Shadowing and power of the device in a row, `step` m on. `level` (m,) in nepers of power; `draws` is scratch."""
+    slope, sigma, kept = 0.5 * law.exponent, _PER_DECIBEL * law.sigma, memory(step, law.decorrelation)
+    fresh = math.sqrt(1.0 - kept * kept)
+    shadow, power = pairs.shadow[row], pairs.power[row]
     if sigma > 0.0:
         for c in range(len(square)):
             if square[c] <= near:
@@ -74,19 +123,11 @@ def _close_in(
 
 @part
 def _urban(
-    square: Floats,
-    near: float,
-    level: Floats,
-    place: Floats,
-    cells: Floats,
-    frequency: Floats,
-    step: float,
-    drawing: np.uint64,
-    shadow: Floats,
-    sight: Floats,
-    power: Floats,
-) -> None:
-    """Line of sight, shadowing and power (m,) of one device at `place` (3,)."""
+    square: Floats, near: float, level: Floats, place: Floats, of: Transmitters, step: float, drawing: np.uint64,
+    pairs: PairRows, row: int,
+) -> None:  # fmt: skip
+    """Line of sight, shadowing and power of the device in a row, at `place` (3,) m."""
+    cells, shadow, sight, power = of.places, pairs.shadow[row], pairs.sight[row], pairs.power[row]
     kept_los, kept_nlos, kept_sight = memory(step, _LOS_PATH), memory(step, _NLOS_PATH), memory(step, _STATE_PATH)
     fresh_los, fresh_nlos = math.sqrt(1.0 - kept_los * kept_los), math.sqrt(1.0 - kept_nlos * kept_nlos)
     fresh_sight = math.sqrt(1.0 - kept_sight * kept_sight)
@@ -97,141 +138,82 @@ def _urban(
         ground = math.sqrt((place[0] - cells[c, 0]) ** 2 + (place[1] - cells[c, 1]) ** 2)
         seen = wander(sight[c], kept_sight, fresh_sight, cell_key(drawing, c + STATE_DRAWS))
         sight[c] = seen
-        loss = _umi_los(ground, cells[c, 2], place[2], frequency[c])
+        loss = _umi_los(ground, cells[c, 2], place[2], of.carrier[c])
         if 0.5 * math.erfc(-seen * _ROOT_HALF) < _umi_chance(ground):
             drawn = wander(shadow[c], kept_los, fresh_los, cell_key(drawing, c))
             loss += _LOS_SIGMA * drawn
         else:
             drawn = wander(shadow[c], kept_nlos, fresh_nlos, cell_key(drawing, c))
-            loss = _umi_nlos(ground, cells[c, 2], place[2], frequency[c], loss) + _NLOS_SIGMA * drawn
+            loss = _umi_nlos(ground, cells[c, 2], place[2], of.carrier[c], loss) + _NLOS_SIGMA * drawn
         shadow[c] = drawn
         power[c] = math.exp(level[c] - _PER_DECIBEL * loss)
 
 
 @entry()
-def receive(
-    rows: Ints,
-    position: Floats,
-    gain: Floats,
-    moved: Floats,
-    key: Keys,
-    draw: Keys,
-    cells: Floats,
-    emitted: Floats,
-    frequency: Floats,
-    law: int,
-    exponent: float,
-    sigma: float,
-    decorrelation: float,
-    reach: float,
-    shadow: Floats,
-    sight: Floats,
-    power: Floats,
-) -> None:
-    """Bring `power[row, cell]` (mW over the whole band, at the device) up to date for `rows` (n,).
+def receive(at: Receivers, of: Transmitters, law: int, close_in: CloseIn, reach: float, pairs: PairRows) -> None:
+    """Bring the rows of `pairs` up to date for the devices `at`.
 
-    Devices: antenna `position` (n, 3) m, `gain` (n,) dB, `moved` (n,) m since the last call for that
-    row (0: nothing is done, inf: a new device, -1: the cells moved but it did not), `key` (n,) and
-    `draw` (n,) number of this draw. Cells: antenna positions (m, 3) m, `emitted` (m,) dBm with
-    antenna gain, `frequency` (m,) Hz. `law` CLOSE_IN uses `exponent`, `sigma` (dB) and
-    `decorrelation` (m); UMI uses TR 38.901's values and heights above z = 0. Pairs farther apart
-    than `reach` m get no power. `shadow` and `sight` (rows, m) hold unit Gaussians, NaN before the
-    first draw; `sight` is used by UMI only and may have a single row otherwise.
+    `law` CLOSE_IN uses `close_in`; UMI uses TR 38.901's values and heights above z = 0. Pairs farther apart
+    than `reach` m get no power.
     """
     near = reach * reach
-    level = np.empty(len(cells))
-    for c in range(len(cells)):
-        reference = 20.0 * math.log10(4.0 * math.pi * frequency[c] / pathloss.LIGHT) if law == CLOSE_IN else 0.0
-        level[c] = _PER_DECIBEL * (emitted[c] - reference)
-    east, north, up = cells[:, 0].copy(), cells[:, 1].copy(), cells[:, 2].copy()
-    square, draws, budget = np.empty(len(cells)), np.zeros(len(cells)), np.empty(len(cells))
-    for i in range(len(rows)):
-        if moved[i] == 0.0:
+    level = np.empty(len(of.places))
+    for c in range(len(of.places)):
+        reference = 20.0 * math.log10(4.0 * math.pi * of.carrier[c] / pathloss.LIGHT) if law == CLOSE_IN else 0.0
+        level[c] = _PER_DECIBEL * (of.emitted[c] - reference)
+    east, north, up = of.places[:, 0].copy(), of.places[:, 1].copy(), of.places[:, 2].copy()
+    square, draws, budget = np.empty(len(of.places)), np.zeros(len(of.places)), np.empty(len(of.places))
+    for i in range(len(at.rows)):
+        if at.moved[i] == 0.0:
             continue
-        row, step = rows[i], max(moved[i], 0.0)
-        x, y, z = position[i, 0], position[i, 1], position[i, 2]
-        for c in range(len(cells)):
+        row, step = at.rows[i], max(at.moved[i], 0.0)
+        x, y, z = at.antenna[i, 0], at.antenna[i, 1], at.antenna[i, 2]
+        for c in range(len(of.places)):
             dx, dy, dz = x - east[c], y - north[c], z - up[c]
             square[c] = dx * dx + dy * dy + dz * dz
-            budget[c] = level[c] + _PER_DECIBEL * gain[i]
-        drawing = draw_key(key[i], draw[i])
+            budget[c] = level[c] + _PER_DECIBEL * at.gain[i]
+        drawing = draw_key(at.key[i], at.draw[i])
         if law == UMI:
-            _urban(
-                square, near, budget, position[i], cells, frequency, step, drawing,
-                shadow[row], sight[row], power[row],
-            )  # fmt: skip
+            _urban(square, near, budget, at.antenna[i], of, step, drawing, pairs, row)
         else:
-            kept = memory(step, decorrelation)
-            _close_in(
-                square, near, budget, 0.5 * exponent, _PER_DECIBEL * sigma, kept, math.sqrt(1.0 - kept * kept),
-                drawing, draws, shadow[row], power[row],
-            )  # fmt: skip
+            _close_in(square, near, budget, close_in, step, drawing, draws, pairs, row)
 
 
 @entry()
-def receive_one(
-    rows: Ints,
-    position: Floats,
-    gain: Floats,
-    moved: Floats,
-    key: Keys,
-    draw: Keys,
-    place: Floats,
-    emitted: float,
-    frequency: float,
-    exponent: float,
-    sigma: float,
-    decorrelation: float,
-    shadow: Floats,
-    power: Floats,
-) -> None:
+def receive_one(at: Receivers, place: Floats, emitted: float, frequency: float, law: CloseIn, pairs: PairRows) -> None:
     """What `receive` does with the law CLOSE_IN for a single transmitter at `place` (3,) m in reach of all, sooner.
 
-    `shadow` and `power` are (slots, 1). The power is that of `receive` to 1e-13: it is rounded elsewhere.
+    The power is that of `receive` to 1e-13: it is rounded elsewhere.
     """
     reference = 20.0 * math.log10(4.0 * math.pi * frequency / pathloss.LIGHT)
     level = _PER_DECIBEL * (emitted - reference)
-    slope, spread = 0.5 * exponent, _PER_DECIBEL * sigma
-    for i in range(len(rows)):
-        if moved[i] == 0.0:
+    slope, spread = 0.5 * law.exponent, _PER_DECIBEL * law.sigma
+    for i in range(len(at.rows)):
+        if at.moved[i] == 0.0:
             continue
-        row, step = rows[i], max(moved[i], 0.0)
-        dx, dy, dz = position[i, 0] - place[0], position[i, 1] - place[1], position[i, 2] - place[2]
+        row, step = at.rows[i], max(at.moved[i], 0.0)
+        dx, dy, dz = at.antenna[i, 0] - place[0], at.antenna[i, 1] - place[1], at.antenna[i, 2] - place[2]
         square = dx * dx + dy * dy + dz * dz
-        budget = level + _PER_DECIBEL * gain[i]
-        kept = memory(step, decorrelation)
-        drawn = normal(cell_key(draw_key(key[i], draw[i]), 0)) if sigma > 0.0 else 0.0
-        old = shadow[row, 0]
+        budget = level + _PER_DECIBEL * at.gain[i]
+        kept = memory(step, law.decorrelation)
+        drawn = normal(cell_key(draw_key(at.key[i], at.draw[i]), 0)) if law.sigma > 0.0 else 0.0
+        old = pairs.shadow[row, 0]
         if old == old:
             drawn = kept * old + math.sqrt(1.0 - kept * kept) * drawn
-        shadow[row, 0] = drawn
-        power[row, 0] = exp(budget - slope * ln(max(square, 1.0)) - spread * drawn)
+        pairs.shadow[row, 0] = drawn
+        pairs.power[row, 0] = exp(budget - slope * ln(max(square, 1.0)) - spread * drawn)
 
 
 @entry()
 def associate(
-    rows: Ints,
-    power: Floats,
-    usable: Floats,
-    time: float,
-    margin: float,
-    patience: float,
-    serving: Ints,
-    previous: Ints,
-    target: Ints,
-    since: Floats,
-    handovers: Ints,
-    strongest: Ints,
+    rows: Ints, power: Floats, usable: Floats, time: float, margin: float, patience: float, s: Serving
 ) -> None:
-    """Choose the serving cell of each device in `rows` (n,); the arrays from `serving` on are state.
+    """Choose the serving cell of each device in `rows` (n,), and note it in `s`.
 
     The criterion is the A3 event of 3GPP TS 38.331 5.5.4.4: a device leaves its cell when another is
     stronger by `margin` (a power ratio) for `patience` s (time to trigger). A device without a
     usable cell takes the strongest at once. `power` (rows, m) mW; `usable` (m,) is the power in mW
     below which a cell does not serve, inf for a failed one.
-    State (rows,): `serving` cell or -1; `previous` cell that served last; `target` of the running
-    trigger or -1, `since` when; `handovers` so far: changes from one cell to another, an outage in
-    between included; `strongest` cell, whether usable or not, -1 for none.
     """
     for i in range(len(rows)):
         row = rows[i]
@@ -245,23 +227,23 @@ def associate(
             for c in range(power.shape[1]):
                 if power[row, c] > best_power and power[row, c] >= usable[c]:
                     best, best_power = c, power[row, c]
-        strongest[row] = loudest
-        now = serving[row]
+        s.strongest[row] = loudest
+        now = s.serving[row]
         if best < 0:
-            serving[row], target[row] = -1, -1
+            s.serving[row], s.target[row] = -1, -1
             continue
         if now < 0 or power[row, now] < usable[now]:
-            now, target[row] = best, -1
+            now, s.target[row] = best, -1
         elif best != now and best_power > power[row, now] * margin:
-            if target[row] != best:
-                target[row], since[row] = best, time
-            if time - since[row] >= patience - 1e-9:
-                now, target[row] = best, -1
+            if s.target[row] != best:
+                s.target[row], s.since[row] = best, time
+            if time - s.since[row] >= patience - 1e-9:
+                now, s.target[row] = best, -1
         else:
-            target[row] = -1
-        if previous[row] >= 0 and previous[row] != now:
-            handovers[row] += 1
-        serving[row], previous[row] = now, now
+            s.target[row] = -1
+        if s.previous[row] >= 0 and s.previous[row] != now:
+            s.handovers[row] += 1
+        s.serving[row], s.previous[row] = now, now
 
 
 @part
@@ -333,22 +315,22 @@ def _reported(level: float, key: np.uint64, cell: int) -> float:
 
 @entry()
 def expected_interference(
-    rows: Ints, cell: Ints, power: Floats, carrier: Ints, load: Floats, sent: Floats, transmit: Floats, airtime: Floats,
-    key: Keys, down: Floats, up: Floats,
+    rows: Ints, cell: Ints, power: Floats, cells: Sending, sent: Floats, airtime: Floats, key: Keys, down: Floats,
+    up: Floats,
 ) -> None:  # fmt: skip
     """Add the interference that a network expects, by the levels that devices report, to `down` (n,) and `up` (m,) mW.
 
-    `load` (m,) and `airtime` (n,) are the parts of time in which cells and devices send, as their cells know them;
-    `key` (n,) those of the devices; other arguments as of `downlink_interference` and `uplink_interference`.
+    `airtime` (n,) is the part of time in which each device sends, as its cell knows it, `key` (n,) its own; other
+    arguments as of `downlink_interference` and `uplink_interference`.
     """
     for i in range(len(rows)):
         own = cell[i]
         if own < 0:
             continue
         strength = airtime[i] * math.exp(_PER_DECIBEL * sent[i])
-        for c in range(len(load)):
+        for c in range(len(cells.load)):
             heard = power[rows[i], c]
-            if c != own and carrier[c] == carrier[own] and heard > 0.0:
+            if c != own and cells.carrier[c] == cells.carrier[own] and heard > 0.0:
                 level = _reported(heard, key[i], c)
-                down[i] += load[c] * level
-                up[c] += strength * math.exp(-_PER_DECIBEL * transmit[c]) * level
+                down[i] += cells.load[c] * level
+                up[c] += strength * math.exp(-_PER_DECIBEL * cells.transmit[c]) * level

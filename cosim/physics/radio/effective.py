@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from cosim.compiled.compiling import entry, part
 from cosim.physics.radio import nr
 from cosim.physics.radio.fast import exp, ln
+from cosim.physics.radio.jamming import ChannelGrid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -60,21 +62,29 @@ def _best(ratio: Floats, width: Floats, count: int, amplitude: float, high: floa
     return min(_mapped(ratio, width, count, BETA[0], terms), amplitude)
 
 
+class FadedJam(NamedTuple):
+    """Power of J jammers at F receivers."""
+
+    mean: Floats  # (F, J) mW, fading left out
+    power: Floats  # (F, J) mW over the channel, with it
+    fade: Ints  # (F, J) row of `fades`, -1: it does not fade
+    fades: Floats  # (k, B) power gain by block
+
+
 @entry()
 def effective(
-    cell: Ints, at: Ints, signal: Floats, floor: Floats, jam: Floats, fade: Ints, fades: Floats, least: float,
-    spread: Floats, width: Floats, block: NDArray[np.int64], gain: Floats, borders: Floats, jammed: Floats,
-    clean: Floats,
-) -> None:  # fmt: skip
-    """Effective SINR in dB with jammers, `jammed` (n,), and without, `clean` (n,), on the channels of `cell` (n,).
+    cell: Ints, at: Ints, signal: Floats, floor: Floats, heard: FadedJam, least: float, grid: ChannelGrid, gain: Floats,
+    borders: Floats,
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """Effective SINR (n,) in dB with jammers, and without, on the channels of `cell` (n,).
 
     `signal` (n,) mW over the whole channel and its `gain` (n, B) by fading block. What disturbs it is that of the
     receiver `at` (n,), of which there are F: `floor` (F, B) mW, noise and interference as if each block's held over
-    the whole channel; `jam` (F, J) mW of each jammer in all, and its gain by block in the row `fade` (F, J) of
-    `fades` (k, B), -1: 1 on all. Jammers whose power is at most the part `least` of the floor are left out: at 0.001
-    they cost less than 0.005 dB. `spread` (J, m, G), `width` and `block` (m, G) as in `jamming.ChannelGrid`. `borders`
-    (2,) are the ratios where 16QAM and 64QAM begin.
+    the whole channel; `heard` of J jammers. Jammers whose power is at most the part `least` of the floor are left
+    out: at 0.001 they cost less than 0.005 dB. `borders` (2,) are the ratios where 16QAM and 64QAM begin.
     """
+    jam, width, block = heard.mean, grid.width, grid.block
+    jammed, clean = np.empty(len(cell)), np.empty(len(cell))
     pieces = width.shape[1]
     with_jam, without, density, terms = np.empty(pieces), np.empty(pieces), np.empty(pieces), np.empty(pieces)
     counts = np.zeros(len(width), np.int64)
@@ -86,23 +96,23 @@ def effective(
         if c < 0 or signal[i] <= 0.0:
             jammed[i] = clean[i] = -200.0
             continue
-        a, count, heard = at[i], counts[c], False
+        a, count, audible = at[i], counts[c], False
         for g in range(count):
             density[g] = 0.0
             without[g] = signal[i] * gain[i, block[c, g]] / floor[a, block[c, g]]
         for j in range(jam.shape[1]):
             if jam[a, j] <= least * floor[a, 0]:
                 continue
-            heard = True
-            f = fade[a, j]
+            audible = True
+            f = heard.fade[a, j]
             if f < 0:
                 for g in range(count):
-                    density[g] += jam[a, j] * spread[j, c, g]
+                    density[g] += jam[a, j] * grid.spread[j, c, g]
             else:
                 for g in range(count):
-                    density[g] += jam[a, j] * fades[f, block[c, g]] * spread[j, c, g]
+                    density[g] += jam[a, j] * heard.fades[f, block[c, g]] * grid.spread[j, c, g]
         clean[i] = _DECIBEL * math.log(max(_best(without, width[c], count, borders[0], borders[1], terms), _LOWEST))
-        if heard:
+        if audible:
             for g in range(count):
                 own = signal[i] * gain[i, block[c, g]]
                 with_jam[g] = own / (floor[a, block[c, g]] + density[g] / width[c, g])
@@ -110,6 +120,7 @@ def effective(
             jammed[i] = _DECIBEL * math.log(max(found, _LOWEST))
         else:
             jammed[i] = clean[i]
+    return jammed, clean
 
 
 @entry()

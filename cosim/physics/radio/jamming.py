@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,8 +90,7 @@ class Waveform:
         return self._level
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelGrid:
+class ChannelGrid(NamedTuple):
     """Channels cut where a jammer's band or a block of equal fading begins or ends.
 
     Of the m cells, each has up to G pieces; pieces beyond a cell's own have the width 0.

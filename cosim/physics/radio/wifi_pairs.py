@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,7 @@ _DECIBELS = 10.0 / np.log(10.0)
 _FIGURES = 5
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Antennas:
+class Antennas(NamedTuple):
     """n antennas and the tables of their links."""
 
     network: Ints  # (n,) those of one number hear each other
@@ -60,13 +60,9 @@ class Finder:
     def find(self, place: Floats, there: NDArray[np.bool_], antennas: Antennas) -> Pairs:
         """The links between the antennas that are `there` (n,), at `place` (n, 3) m."""
         self._buffers.reverse()
-        a = antennas
         for _ in range(2):
             ends, figures = self._buffers[0]
-            count = _find(
-                place, there, a.network, a.emitted, a.gain, a.floor, a.reference, a.exponent, a.reach, a.curve,
-                a.curves, a.least, ends, figures,
-            )  # fmt: skip
+            count = _find(place, there, antennas, ends, figures)
             if count <= ends.shape[1]:
                 break
             room = count + count // 4
@@ -87,35 +83,31 @@ def _square(place: Floats, i: int, j: int) -> float:
 
 
 @entry()
-def _find(
-    place: Floats, there: NDArray[np.bool_], network: Ints, emitted: Floats, gain: Floats, floor: Floats,
-    reference: Floats, exponent: float, reach: Floats, curve: Ints, curves: Floats, least: Floats, ends: Rows,
-    figures: Floats,
-) -> int:  # fmt: skip
+def _find(place: Floats, there: NDArray[np.bool_], a: Antennas, ends: Rows, figures: Floats) -> int:
     """The number of links; as many of them as there is room for go to `ends` (2, room) and `figures` (5, room)."""
     count, room = 0, ends.shape[1]
-    slope = 0.5 * exponent * _DECIBELS
+    slope = 0.5 * a.exponent * _DECIBELS
     for i in range(len(place)):
         if not there[i]:
             continue
-        near, c = reach[i] * reach[i], curve[i]
+        near, c = a.reach[i] * a.reach[i], a.curve[i]
         for j in range(len(place)):
-            if j == i or network[j] != network[i] or not there[j]:
+            if j == i or a.network[j] != a.network[i] or not there[j]:
                 continue
             square = _square(place, i, j)
             if square > near:
                 continue
-            rssi = emitted[i] + gain[j] - reference[i] - slope * ln(max(square, 1.0))
-            snr = rssi - floor[j]
-            if snr < least[c]:
+            rssi = a.emitted[i] + a.gain[j] - a.reference[i] - slope * ln(max(square, 1.0))
+            snr = rssi - a.floor[j]
+            if snr < a.least[c]:
                 continue
             if count < room:
-                k = min(int((snr - LOWEST) / STEP + 1e-6), curves.shape[1] - 1)
+                k = min(int((snr - LOWEST) / STEP + 1e-6), a.curves.shape[1] - 1)
                 ends[0, count], ends[1, count] = i, j
-                figures[0, count] = curves[c, k, 0]
-                figures[1, count] = curves[c, k, 1] + np.sqrt(square) / LIGHT
-                figures[2, count] = curves[c, k, 2]
-                figures[3, count] = curves[c, k, 3]
+                figures[0, count] = a.curves[c, k, 0]
+                figures[1, count] = a.curves[c, k, 1] + np.sqrt(square) / LIGHT
+                figures[2, count] = a.curves[c, k, 2]
+                figures[3, count] = a.curves[c, k, 3]
                 figures[4, count] = rssi
             count += 1
     return count

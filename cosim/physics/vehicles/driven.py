@@ -26,19 +26,12 @@ _OFF = 0.3  # m above the ground: in the air, and not only sprung off it
 
 @entry()
 def _drive(
-    states: Records,
-    frames: Records,
-    outputs: Floats,
-    wind: Floats,
-    force: Floats,
-    heights: Floats,
-    box: Floats,
-    now: float,
-    dt: float,
-    steps: int,
-) -> None:
+    states: Records, frames: Records, outputs: Floats, wind: Floats, force: Floats, land: tuple[Floats, Floats],
+    now: float, dt: float, steps: int,
+) -> None:  # fmt: skip
     """`steps` times `dt` s with outputs 0..1 (thrust of four rotors; or steering -1..1 and throttle -1..1)."""
     s, a = states[0], frames[0]
+    heights, box = land
     hilly = len(heights) > 0
     for k in range(steps):
         vx, vy, vz = s.vx, s.vy, s.vz
@@ -47,9 +40,9 @@ def _drive(
         power = s.failsafe != EMPTY and s.crashed == 0
         if a.kind == COPTER:
             most = a.thrust_ratio * a.mass * GRAVITY / 4.0 if power else 0.0
-            t0, t1, t2, t3 = most * outputs[0], most * outputs[1], most * outputs[2], most * outputs[3]
+            thrust = (most * outputs[0], most * outputs[1], most * outputs[2], most * outputs[3])
             borne = touch(s, a, wind[0], wind[1], dt)
-            push(s, a, t0, t1, t2, t3, wind[0], wind[1], wind[2], dt)
+            push(s, a, thrust, (wind[0], wind[1], wind[2]), dt)
             if borne > 0.0 and s.landed == 0:
                 s.impact = -vz
                 s.landed = 1
@@ -141,5 +134,5 @@ class Driven:
     def step(self, outputs: Floats, dt: float, steps: int = 1) -> None:
         """Let `steps` times `dt` s pass; `dt` of 2.5 ms or less for copters."""
         land = self._land
-        _drive(self._states, self._frame, outputs, self.wind, self.force, land.heights, land.box, self.now, dt, steps)
+        _drive(self._states, self._frame, outputs, self.wind, self.force, (land.heights, land.box), self.now, dt, steps)
         self.now += steps * dt

@@ -9,7 +9,7 @@ change of velocity: a wall takes all of what is at right angles to it, a heavy v
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,15 @@ Ints = NDArray[np.int64]
 _FELT = 0.5  # m/s, a copter's landing speed: a softer touch is not noted
 _TINY = 1e-6  # m
 _PUSH = 20.0  # m/s^2 of which no vehicle is capable, to see in time what it may run into
+
+
+class Walls(NamedTuple):
+    """Obstacles, as `Obstacles` has them."""
+
+    edges: Floats
+    first: Ints
+    tops: Floats
+    bounds: Floats
 
 
 @part
@@ -95,11 +104,9 @@ def _until(
 
 
 @part
-def _bump(
-    s: Record, a: Record, x: float, y: float, z: float, edges: Floats, first: Ints, tops: Floats, bounds: Floats,
-    now: float,
-) -> None:  # fmt: skip
+def _bump(s: Record, a: Record, x: float, y: float, z: float, walls: Walls, now: float) -> None:
     """Hold up a vehicle that has come from x, y, z by what stands in its way."""
+    edges, first, tops, bounds = walls.edges, walls.first, walls.tops, walls.bounds
     dx, dy, dz = s.x - x, s.y - y, s.z - z
     for turn in range(4):  # along one wall it may come to another
         share, wall, nx, ny = 2.0, -1, 0.0, 0.0
@@ -222,9 +229,8 @@ def _near(states: Records, frames: Records, order: Ints, tops: Floats, bounds: F
 
 @part
 def _settle(
-    states: Records, frames: Records, before: Floats, moved: NDArray[np.bool_], order: Ints, edges: Floats,
-    first: Ints, tops: Floats, bounds: Floats, now: float,
-) -> None:  # fmt: skip
+    states: Records, frames: Records, before: Floats, moved: NDArray[np.bool_], order: Ints, walls: Walls, now: float
+) -> None:
     """Hold up the vehicles `moved` (n,) that have come on straight ways from `before` (n, 3) m, at `now` s."""
     most = 0.0
     for i in range(len(states)):
@@ -232,7 +238,7 @@ def _settle(
         far = math.sqrt((s.x - before[i, 0]) ** 2 + (s.y - before[i, 1]) ** 2 + (s.z - before[i, 2]) ** 2)
         most = max(most, a.body + far)
         if moved[i] and _moves(s, a):
-            _bump(s, a, before[i, 0], before[i, 1], before[i, 2], edges, first, tops, bounds, now)
+            _bump(s, a, before[i, 0], before[i, 1], before[i, 2], walls, now)
     for m in range(len(order)):
         i = order[m]
         for n in range(m + 1, len(order)):
@@ -245,13 +251,13 @@ def _settle(
 
 @entry()
 def touch(
-    states: Records, frames: Records, before: Floats, moved: NDArray[np.bool_], order: Ints, edges: Floats,
-    first: Ints, tops: Floats, bounds: Floats, now: float, span: float,
+    states: Records, frames: Records, before: Floats, moved: NDArray[np.bool_], order: Ints, walls: Walls, now: float,
+    span: float,
 ) -> bool:  # fmt: skip
     """`_near` where `span` is above 0, else `_settle`: one entry point, so that none is compiled during a flight."""
     if span > 0.0:
-        return _near(states, frames, order, tops, bounds, span)
-    _settle(states, frames, before, moved, order, edges, first, tops, bounds, now)
+        return _near(states, frames, order, walls.tops, walls.bounds, span)
+    _settle(states, frames, before, moved, order, walls, now)
     return False
 
 
@@ -260,19 +266,19 @@ class Contacts:
 
     def __init__(self, obstacles: Obstacles | None = None) -> None:
         w = obstacles
-        self._walls = NOTHING if w is None else (w.edges, w.first, w.tops, w.bounds)
+        self._walls = NOTHING if w is None else Walls(w.edges, w.first, w.tops, w.bounds)
 
     def near(self, states: Records, frames: Records, span: float) -> bool:
         """Whether one may run into something within `span` s."""
-        return bool(touch(states, frames, _NOWHERE, _NONE, np.argsort(states["x"]), *self._walls, 0.0, span))
+        return bool(touch(states, frames, _NOWHERE, _NONE, np.argsort(states["x"]), self._walls, 0.0, span))
 
     def settle(
         self, states: Records, frames: Records, before: Floats, now: float, moved: NDArray[np.bool_] | None = None
     ) -> None:
         """Let what stood in their way since `before` (n, 3) m act on all, or on those that have `moved` (n,)."""
         which = np.ones(len(states), np.bool_) if moved is None else moved
-        touch(states, frames, before, which, np.argsort(states["x"], kind="stable"), *self._walls, now, 0.0)
+        touch(states, frames, before, which, np.argsort(states["x"], kind="stable"), self._walls, now, 0.0)
 
 
-NOTHING = np.zeros((0, 4)), np.zeros(1, np.int64), np.zeros(0), np.zeros((0, 4))
+NOTHING = Walls(np.zeros((0, 4)), np.zeros(1, np.int64), np.zeros(0), np.zeros((0, 4)))
 _NOWHERE, _NONE = np.zeros((0, 3)), np.zeros(0, np.bool_)

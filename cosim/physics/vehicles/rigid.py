@@ -16,25 +16,17 @@ from cosim.physics.vehicles.layout import ELSEWHERE
 from cosim.physics.vehicles.motion import density, draw, mix, wish
 
 Record = Any  # one row of a record array
+Wind = tuple[float, float, float]  # m/s east, north, up
 STEP = 0.0025  # s
 _ROLL_GAIN, _YAW_GAIN = 8.0, 3.0  # 1/s, from angle to rate
 _RATE_GAIN, _YAW_RATE_GAIN = 20.0, 8.0  # 1/s, from rate to angular acceleration
 
 
 @part
-def push(
-    s: Record,
-    a: Record,
-    t0: float,
-    t1: float,
-    t2: float,
-    t3: float,
-    wx: float,
-    wy: float,
-    wz: float,
-    dt: float,
-) -> None:
-    """Move the body for `dt` s while the rotors go towards thrusts t0..t3 (N) and the wind is w* (m/s)."""
+def push(s: Record, a: Record, thrust: tuple[float, float, float, float], wind: Wind, dt: float) -> None:
+    """Move the body for `dt` s while the rotors go towards the thrusts (N), in the wind (m/s)."""
+    t0, t1, t2, t3 = thrust
+    wx, wy, wz = wind
     keep = math.exp(-dt / a.rotor_lag)
     s.t0 = t0 + (s.t0 - t0) * keep
     s.t1 = t1 + (s.t1 - t1) * keep
@@ -143,7 +135,6 @@ def fly_rigid(s: Record, a: Record, wx: float, wy: float, wz: float, heading: fl
     steps = max(math.ceil(dt / STEP - 1e-9), 1)
     h = dt / steps
     for _ in range(steps):
-        t0, t1, t2, t3 = rotors(s, a, wx, wy, wz, heading)
-        push(s, a, t0, t1, t2, t3, wx, wy, wz, h)
+        push(s, a, rotors(s, a, wx, wy, wz, heading), (wx, wy, wz), h)
     show(s)
     draw(s, a, s.vx - wx, s.vy - wy, s.vz - wz, density(s, a))

@@ -9,9 +9,9 @@ from cosim.contract import entities
 from cosim.contract.block import EventKey
 from cosim.contract.laws import Law
 from cosim.contract.node_keys import Cost
-from cosim.contract.quantity import carried
+from cosim.contract.quantity import carried, quantities
 from cosim.scenario import model
-from cosim.scenario.demand import AffinityBlock, StageBlock, ordered
+from cosim.scenario.demand import AffinityBlock, StageBlock, TariffBlock, ordered
 from cosim.scenario.hardware import AcceleratorName, ScalingBlock
 from cosim.scenario.resolve import Resolved, ResolvedNodes
 
@@ -51,24 +51,9 @@ class SceneBuilder:
         origin = self.scenario.geo.origin if self.scenario.geo else None
         real = self.scenario.run.nodes
         return entities.Scene.build(
-            self.nodes, self.fleets, links, workloads, entities.Geo(*origin) if origin else None, self._tariffs(),
+            self.nodes, self.fleets, links, workloads, entities.Geo(*origin) if origin else None,
+            tuple(_tariff(name, block) for name, block in self.scenario.tariffs.items()),
             "" if real == "process" else real,
-        )  # fmt: skip
-
-    def _tariffs(self) -> tuple[entities.Tariff, ...]:
-        return tuple(
-            entities.Tariff(
-                name, block.price, block.carbon,
-                tuple(
-                    (window.begin, window.end, block.price if window.price is None else window.price,
-                     block.carbon if window.carbon is None else window.carbon)
-                    for window in sorted(block.windows, key=lambda window: window.begin)
-                ),
-                block.repeat or 0.0, block.prices or "", block.carbons or "", block.every,
-                tuple(sorted((window.begin, window.end, window.share) for window in block.green)),
-                block.green_price, block.green_carbon,
-            )
-            for name, block in self.scenario.tariffs.items()
         )  # fmt: skip
 
     def _workload(self, name: str, block: model.WorkloadBlock) -> entities.Workload:
@@ -116,7 +101,7 @@ def happenings(block: model.EventBlock | EventKey, slots: Slots) -> Iterator[ent
         own = entities.Event(block.at, do, nodes, link, keys=block.model_dump_json(by_alias=True))
     else:
         do, undo = block.do, model.BUILT_IN_EVENTS[block.do].undo
-        own = entities.Event(block.at, do, nodes, link, block.delay, block.loss, block.rate)
+        own = entities.Event(block.at, do, nodes, link, **carried(block, entities.EventQuantities))
     yield own
     if block.duration is not None:
         yield entities.Event(block.at + block.duration, undo, nodes, link, keys=own.keys)
@@ -166,6 +151,18 @@ def _node(block: model.NodeBlock) -> entities.Node:
             if key not in model.NodeBlock.model_fields and (value := getattr(block, key)) is not None
         ),
         **carried(block, entities.HostQuantities),
+    )
+
+
+def _tariff(name: str, block: TariffBlock) -> entities.Tariff:
+    usual = carried(block, entities.TariffQuantities)
+    outside = {key: usual[key] for key in quantities(entities.TariffWindow)}
+    windows = (
+        entities.TariffWindow(w.begin, w.end, **outside | carried(w, entities.TariffWindow)) for w in block.windows
+    )
+    green = (entities.GreenWindow(w.begin, w.end, **carried(w, entities.GreenWindow)) for w in block.green)
+    return entities.Tariff(
+        name, tuple(sorted(windows)), block.prices or "", block.carbons or "", tuple(sorted(green)), **usual
     )
 
 

@@ -291,7 +291,7 @@ class EngineBackend:
     def _listen(self, process: subprocess.Popen[bytes]) -> None:
         """Take statistics until the engine's output ends; kill it when there are none for too long."""
         assert process.stdout is not None
-        output, rest, warned = process.stdout.fileno(), b"", False
+        output, rest = process.stdout.fileno(), bytearray()
         while True:
             if not select.select([output], [], [], self._silence)[0]:
                 log.warning("engine %s said nothing for %g s", self._command[0], self._silence)
@@ -300,21 +300,16 @@ class EngineBackend:
             data = os.read(output, 1 << 16)
             if not data:
                 return
-            *lines, rest = (rest + data).split(b"\n")
-            if len(rest) > protocol.MAX_LINE:
+            rest += data
+            try:
+                for found in protocol.reports(rest):
+                    with self._lock:
+                        self._tally.add(found)
+                    self._ready.set()
+            except ProtocolError as error:
+                log.warning("engine %s: %s", self._command[0], error)
                 process.kill()
                 return
-            for line in lines:
-                try:
-                    found = protocol.statistics(line)
-                except ProtocolError as error:
-                    if not warned:
-                        log.warning("engine %s: %s; this is said once", self._command[0], error)
-                    warned = True
-                    continue
-                with self._lock:
-                    self._tally.add(found)
-                self._ready.set()
 
     def _reap(self, process: subprocess.Popen[bytes]) -> str:
         """Wait for the end of an engine whose output has ended; how it ended."""

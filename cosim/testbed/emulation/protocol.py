@@ -25,30 +25,19 @@ The control socket (SOCK_SEQPACKET, the descriptor FD) opens and closes ports, i
 (both little-endian). An attached port is replaced. Attaching and detaching share one ordered socket because
 a detach that is overtaken by a later attach of the same port would close the wrong descriptor.
 
-Standard output, a JSON object a line, the first when the engine is ready and then one each second:
-
-    {"lag_avg_ms": 0.1, "lag_max_ms": 0.4,    how late frames or events were since the last line
-     "in": 9, "out": 9,                       frames read from the ports, frames written to them
-     "lost": 0,                               frames lost on purpose (loss, links that are down)
-     "in_drop": 0, "out_drop": 0,             frames refused, by full queues too, frames that a port did not take
-     "over": 0,                               those refused since there was no memory for them (may be absent)
-     "lag_at": 71.2,                          s of the monotonic clock, when the largest lag was seen (may be absent)
-     "bad": 0,                                commands and packets that were wrong
-     "cpu": 0.02, "rss_mb": 11.5,             s of processor time, MiB of memory
-     "pairs": [[from, to, frames, bytes, lost, dropped], ...]}
-
-Counts are totals since the engine's start; `pairs` (may be absent) has those that changed since the last line.
+Standard output, an `engine_report` with the `engine_pair`s that it announces, the first when the engine is ready and
+then one each second: the fields of `Statistics` and `PairCount`. Counts are totals since the engine's start; pairs are
+those that changed since the last report. What an engine does not know is NaN, or 0 for a count.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import socket
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import NamedTuple, TypeVar, get_type_hints
 
 from cosim.contract.errors import ProtocolError
 from cosim.contract.link import INTEGERS, LinkState
@@ -58,7 +47,6 @@ from cosim.testbed.emulation.state import Position
 K = TypeVar("K")
 
 MAX_PORTS = 1024
-MAX_LINE = 1 << 24  # B of one line of statistics
 MAX_LIMIT = 1 << 30  # B
 LEAST_QUEUE = 16_000  # B, ten full frames
 ATTACH = struct.Struct("<I6s")
@@ -80,7 +68,7 @@ class PairCount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """One line of an engine's output; counts since its start."""
+    """A report of an engine; counts since its start."""
 
     lag_mean: float = 0.0  # s
     lag_max: float = 0.0  # s
@@ -111,30 +99,37 @@ def added(first: Mapping[K, PairCount], second: Mapping[K, PairCount]) -> dict[K
     return total
 
 
-def statistics(line: bytes) -> Statistics:
-    """Read a line of statistics; ProtocolError when it is none. Names that are not known are passed over."""
-    try:
-        found = json.loads(line)
-        if not isinstance(found, dict):
-            raise TypeError("not an object")
-        pairs = {(_port(row[0]), _port(row[1])): PairCount(*map(_count, row[2:])) for row in found.get("pairs", ())}
-        return Statistics(
-            lag_mean=float(found.get("lag_avg_ms", 0.0)) / 1e3,
-            lag_max=float(found.get("lag_max_ms", 0.0)) / 1e3,
-            received=_count(found["in"]),
-            delivered=_count(found["out"]),
-            lost=_count(found.get("lost", 0)),
-            refused=_count(found.get("in_drop", 0)),
-            undelivered=_count(found.get("out_drop", 0)),
-            bad=_count(found.get("bad", 0)),
-            cpu=float(found.get("cpu", 0.0)),
-            memory=float(found.get("rss_mb", math.nan)) * 2**20,
-            overflowed=_count(found.get("over", 0)),
-            lag_at=float(found.get("lag_at", math.nan)),
-            pairs=pairs,
-        )
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
-        raise ProtocolError(f"not a line of statistics ({error}): {line[:80]!r}") from error
+_REPORTED = [one.name for one in fields(Statistics) if one.name != "pairs"]
+_TYPES = get_type_hints(Statistics)
+REPORT = struct.Struct("=4sI" + "".join("d" if _TYPES[name] is float else "Q" for name in _REPORTED))
+PAIR = struct.Struct(f"=II{len(PairCount._fields)}Q")
+_MARK = b"link"  # begins a report
+
+
+def report(found: Statistics) -> bytes:
+    """A report as an engine writes it."""
+    head = REPORT.pack(_MARK, len(found.pairs), *(getattr(found, name) for name in _REPORTED))
+    return head + b"".join(PAIR.pack(*pair, *count) for pair, count in found.pairs.items())
+
+
+def reports(data: bytearray) -> Iterator[Statistics]:
+    """Take the whole reports out of `data`; ProtocolError where it begins with something else."""
+    while data:
+        if not _MARK.startswith(bytes(data[: len(_MARK)])):
+            raise ProtocolError(f"not a report: {bytes(data[:80])!r}")
+        if len(data) < REPORT.size:
+            return
+        _, count, *values = REPORT.unpack_from(data)
+        size = REPORT.size + count * PAIR.size
+        if count > MAX_PORTS**2:
+            raise ProtocolError(f"a report of {count} pairs")
+        if len(data) < size:
+            return
+        pairs = {(a, b): PairCount(*counts) for a, b, *counts in PAIR.iter_unpack(bytes(data[REPORT.size : size]))}
+        if any(max(pair) >= MAX_PORTS for pair in pairs):
+            raise ProtocolError(f"a report of ports beyond {MAX_PORTS}")
+        del data[:size]
+        yield Statistics(**dict(zip(_REPORTED, values, strict=True)), pairs=pairs)
 
 
 def position_command(port: int, position: Position) -> bytes:
@@ -158,7 +153,7 @@ def link_command(sender: int, receiver: int, state: LinkState, queue: float) -> 
 
 
 def header() -> str:
-    """The text of native/link_state.h: commands, a link's state as integers, and how each comes from a row's value."""
+    """The text of native/link_state.h: commands, reports, a link's state as integers, and how each comes from a row."""
     forms = []
     for name, form in INTEGERS.items():
         least = quantities(LinkState)[name].least
@@ -173,7 +168,13 @@ def header() -> str:
         f"typedef struct {{\n    uint64_t {names};\n}} link_state;\n\n"
         "typedef struct {\n    uint32_t kind, port;\n    int32_t other, unused;\n    double queue;\n"
         f"    union {{\n        struct {{\n            double {names};\n        }} row;\n"
-        "        double values[LINK_FIELDS];\n    };\n} engine_command;\n"
+        "        double values[LINK_FIELDS];\n    };\n} engine_command;\n\n"
+        "typedef struct {\n    char mark[4];\n    uint32_t pairs;\n"
+        + "".join(f"    {'double' if _TYPES[name] is float else 'uint64_t'} {name};\n" for name in _REPORTED)
+        + "} engine_report;\n\n"
+        f"typedef struct {{\n    uint32_t sender, receiver;\n    uint64_t {', '.join(PairCount._fields)};\n"
+        "} engine_pair;\n\n"
+        f'#define REPORT_MARK "{_MARK.decode()}"\n'
     )
 
 
@@ -197,15 +198,3 @@ def mac_bytes(mac: str) -> bytes:
     if len(parts) != 6 or len(address) != 6 or address[0] & 1:
         raise ProtocolError(f"not the MAC address of a device: {mac!r} (like 02:00:00:00:00:01)")
     return address
-
-
-def _count(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{value!r} is no count")
-    return value
-
-
-def _port(value: object) -> int:
-    if _count(value) >= MAX_PORTS:
-        raise ValueError(f"{value!r} is no port")
-    return int(str(value))

@@ -1,7 +1,6 @@
 """CoRaiS' network: the same answers with numpy and torch, decisions that can be drawn, makespans as tensors."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ def test_requests_are_decided_alike_in_any_order():
     order = np.random.default_rng(1).permutation(INSTANCE.requests)
     parts = {name: getattr(INSTANCE, name)[order] for name in ("source", "target", "input", "output")}
     np.testing.assert_allclose(
-        network.chances(replace(INSTANCE, **parts), weights()), network.chances(INSTANCE, weights())[order], rtol=1e-9
+        network.chances(INSTANCE._replace(**parts), weights()), network.chances(INSTANCE, weights())[order], rtol=1e-9
     )
 
 
@@ -89,7 +88,7 @@ def test_alternatives_are_makespans_with_one_request_elsewhere(family):
 
 
 def test_the_unit_of_places_and_the_time_of_a_unit_are_one_to_the_network():
-    far = replace(INSTANCE, place=INSTANCE.place * 4.0, transfer=INSTANCE.transfer / 4.0)
+    far = INSTANCE._replace(place=INSTANCE.place * 4.0, transfer=INSTANCE.transfer / 4.0)
     assert makespan(far, INSTANCE.source) == pytest.approx(makespan(INSTANCE, INSTANCE.source))
     np.testing.assert_allclose(network.chances(far, weights()), network.chances(INSTANCE, weights()))
 

@@ -20,6 +20,7 @@ def dataset(
     sources: Annotated[
         list[Path], typer.Argument(help="Run folders, sweep folders, one scenario, or CSV and Parquet files.")
     ],
+    *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the data set.")],
     preset: Annotated[
         str, typer.Option(help="Recipe to begin with: jamming, wifi-jamming, offloading, machines or jobs.")

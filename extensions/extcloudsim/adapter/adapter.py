@@ -33,8 +33,8 @@ class DatacentreAdapter:
         world = build(self._config, context)
         self._world, self._scene = world, context.scene
         self._model = Datacentres(
-            world.hosts, world.kinds, world.machines, world.utilisation, world.settings, world.tariffs, world.wan,
-            world.life, caps=world.caps,
+            world.hosts, world.kinds, world.machines, world.utilisation, world.settings, world.tariffs,
+            wan=world.wan, life=world.life, caps=world.caps,
         )  # fmt: skip
         self._host_of = np.full(context.scene.capacity, -1, np.int64)
         self._host_of[world.slot] = np.arange(len(world.slot))

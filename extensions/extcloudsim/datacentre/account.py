@@ -55,6 +55,15 @@ class PeriodOutcome(NamedTuple):
     memory: Floats  # (machines,) s, integral of the part of its memory that is missing meanwhile
 
 
+class Slot(NamedTuple):
+    """A stretch of time, with some machines and the hosts that they are on."""
+
+    who: Ints  # machines
+    where: Ints  # hosts
+    start: float  # s after the beginning of the period
+    span: float  # s
+
+
 @jit
 def _share(hosts: Hosts, kinds: Kinds, m: Machines, p: Period, v: int, h: int, way: int) -> float:
     """The share of host h that machine v asks for; less while it is being copied away (way 1)."""
@@ -67,10 +76,10 @@ def _share(hosts: Hosts, kinds: Kinds, m: Machines, p: Period, v: int, h: int, w
 @jit
 def _stretch(
     hosts: Hosts, kinds: Kinds, m: Machines, p: Period, o: PeriodOutcome, load: Floats, whole: Floats, held: Floats,
-    who: Ints, where: Ints,
-    start: float, span: float,
+    slot: Slot,
 ) -> None:  # fmt: skip
-    """Account for `span` s from `start` on, for some machines and the hosts that they are on."""
+    """Account for a slot."""
+    who, where, start, span = slot.who, slot.where, slot.start, slot.span
     for h in where:
         load[h] = held[h] = 0.0
     for v in who:
@@ -149,9 +158,11 @@ def account(hosts: Hosts, kinds: Kinds, m: Machines, p: Period) -> PeriodOutcome
             h = p.at[v] if way == 0 else p.source[v]
             if h >= 0 and p.up[h]:
                 whole[h] += _share(hosts, kinds, m, p, v, h, way)
-    _stretch(hosts, kinds, m, p, o, load, whole, held, np.flatnonzero(~late), np.flatnonzero(~touched), 0.0, p.seconds)
+    _stretch(
+        hosts, kinds, m, p, o, load, whole, held, Slot(np.flatnonzero(~late), np.flatnonzero(~touched), 0.0, p.seconds)
+    )
     who, where = np.flatnonzero(late), np.flatnonzero(touched)
     slot = p.seconds / p.slots
     for k in range(p.slots if len(who) else 0):
-        _stretch(hosts, kinds, m, p, o, load, whole, held, who, where, k * slot, slot)
+        _stretch(hosts, kinds, m, p, o, load, whole, held, Slot(who, where, k * slot, slot))
     return o

@@ -55,6 +55,7 @@ class Datacentres:
         utilisation: Floats,  # (machines, periods) of each machine's capacity; the last one holds on
         settings: DatacentreSettings | None = None,
         tariffs: Sequence[PlaceTariff] = (),  # per place
+        *,
         wan: Wan | None = None,
         life: Floats | None = None,  # (machines, 2) s of arrival and departure
         at: Ints | None = None,  # (machines,) hosts to begin with, -1: to be placed

@@ -349,9 +349,12 @@ for law in (cells.CLOSE_IN, cells.UMI):
     shadow, sight, power = np.full((n, m), np.nan), np.full((n, m), np.nan), np.zeros((n, m))
     for draw, moved in ((1, np.inf), (2, 3.0)):
         cells.receive(
-            rows, place, np.zeros(n), np.full(n, moved), keys, np.full(n, draw, np.uint64),
-            np.array([[0.0, 0.0, 10.0], [500.0, 0.0, 10.0], [0.0, 700.0, 20.0]]), np.full(m, 40.0),
-            np.full(m, 3.5e9), law, 3.0, 8.0, 20.0, 800.0, shadow, sight, power,
+            cells.Receivers(rows, place, np.zeros(n), np.full(n, moved), keys, np.full(n, draw, np.uint64)),
+            cells.Transmitters(
+                np.array([[0.0, 0.0, 10.0], [500.0, 0.0, 10.0], [0.0, 700.0, 20.0]]), np.full(m, 40.0),
+                np.full(m, 3.5e9),
+            ),
+            law, cells.CloseIn(3.0, 8.0, 20.0), 800.0, cells.PairRows(shadow, sight, power),
         )
     print(*np.log(power[power > 0.0]))
 """

@@ -10,7 +10,7 @@ from cosim.contract.faults import Faults, LinkChanges
 CAPACITY = 6
 sides = st.lists(st.builds(SlotRange, st.integers(0, 3), st.integers(1, 3)), min_size=1, max_size=2).map(tuple)
 events = st.builds(
-    lambda do, link, delay, loss, rate: Event(0.0, do, (), link, delay, loss, rate),
+    lambda do, link, delay, loss, rate: Event(0.0, do, (), link, delay=delay, loss=loss, rate=rate),
     st.sampled_from(("degrade", "restore")), st.tuples(sides, sides),
     st.sampled_from((0.0, 0.1, 0.3)), st.sampled_from((0.0, 0.2, 1.0)), st.sampled_from((0.0, 0.5, 1.0)),
 )  # fmt: skip
@@ -57,5 +57,5 @@ def test_links_of_all_adapters_change_by_the_same_rule(history):
 
 def test_no_pair_is_not_the_last_slot():
     changes = LinkChanges(2)
-    changes.add(Event(0.0, "degrade", (), ((SlotRange(0, 1),), (SlotRange(1, 1),)), 0.1, 0.0, 0.5))
+    changes.add(Event(0.0, "degrade", (), ((SlotRange(0, 1),), (SlotRange(1, 1),)), delay=0.1, loss=0.0, rate=0.5))
     assert changes.between(np.array([0, 0]), np.array([1, -1]))[0].tolist() == [0.5, 1.0]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -59,3 +61,42 @@ def test_every_quantity_of_links_reaches_the_engine() -> None:
     assert [getattr(kind, name).offset for name in names] == [8 * k for k in range(len(names))]
     read = message.command(message.links(b"sessions", 1, {("a", "b", "wlan0"): state}))
     assert read.links == {("a", "b", "wlan0"): state}
+
+
+PROGRAM = """
+#include <stdio.h>
+#include "link_state.h"
+int main(void)
+{
+    engine_report report = {%s};
+    engine_pair pair = {%s};
+    engine_command command = {%s};
+    fwrite(&report, sizeof report, 1, stdout);
+    fwrite(&pair, sizeof pair, 1, stdout);
+    fwrite(&command, sizeof command, 1, stdout);
+    return 0;
+}
+"""
+
+
+@pytest.mark.needs("cc")
+def test_a_compiler_lays_records_out_as_they_are_packed(tmp_path) -> None:
+    """Every field is set by its name in C, each to another number, and found under that name in Python."""
+    reported = [one.name for one in fields(protocol.Statistics) if one.name != "pairs"]
+    names = [
+        ["pairs", *reported],
+        ["sender", "receiver", *protocol.PairCount._fields],
+        ["kind", "port", "other", "queue", *(f"row.{name}" for name in LinkState._fields)],
+    ]
+    values = [[f".{name} = {number}" for number, name in enumerate(own, 1)] for own in names]
+    values[0][:1] = [".mark = REPORT_MARK", ".pairs = 1"]
+    source, program = tmp_path / "write.c", tmp_path / "write"
+    source.write_text(PROGRAM % tuple(map(", ".join, values)))
+    folder = Path(protocol.__file__).parent / "native"
+    subprocess.run(["cc", f"-I{folder}", "-o", str(program), str(source)], check=True, timeout=60)
+    data = subprocess.run([program], check=True, capture_output=True, timeout=10).stdout
+    (found,) = protocol.reports(bytearray(data[: protocol.REPORT.size + protocol.PAIR.size]))
+    assert [getattr(found, name) for name in reported] == [*range(2, len(reported) + 2)]
+    assert found.pairs == {(1, 2): (3, 4, 5, 6)}
+    command = protocol.COMMAND.unpack(data[protocol.REPORT.size + protocol.PAIR.size :])
+    assert command == tuple(range(1, len(names[2]) + 1))

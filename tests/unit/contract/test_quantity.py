@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Annotated, NamedTuple
 
 import pytest
@@ -12,6 +12,7 @@ from cosim.adapters.vehicle.keys import Pack, Vehicle
 from cosim.contract import entities
 from cosim.contract.block import Block, OnlyWith, no_effect
 from cosim.contract.declared import keys_of
+from cosim.contract.link import LinkState
 from cosim.contract.quantity import DeclaredQuantity, carried, columns, quantities, those
 from cosim.contract.signals import TASK
 from cosim.engine.continuum import layout, parameters
@@ -27,6 +28,10 @@ TABLES = [  # what declares, the block, the key that the block stands under, the
     (entities.ScalingQuantities, hardware.ScalingBlock, "", layout.MACHINE),
     (entities.AcceleratorQuantities, hardware.AcceleratorBlock, "", layout.ACCELERATOR),
     (entities.AgreementQuantities, demand.SlaBlock, "", None),
+    (entities.TariffQuantities, demand.TariffBlock, "", None),
+    (entities.TariffWindow, demand.WindowBlock, "", None),
+    (entities.GreenWindow, demand.GreenBlock, "", None),
+    (entities.EventQuantities, model.EventBlock, "", None),
     (vehicles.CopterQuantities, Vehicle, "", None),
     (vehicles.RoverQuantities, Vehicle, "", None),
     (vehicles.PackQuantities, Pack, "", None),
@@ -36,7 +41,7 @@ TABLES = [  # what declares, the block, the key that the block stands under, the
 @pytest.mark.parametrize(("record", "block", "inside", "row"), TABLES)
 def test_every_quantity_is_a_key_and_a_column(record, block: type[BaseModel], inside, row) -> None:
     declared = quantities(record)
-    assert [one.name for one in fields(record)] == [*declared]
+    assert not is_dataclass(record) or [one.name for one in fields(record)] == [*declared]
     places = {name: (one.key or name).rpartition(".")[::2] for name, one in declared.items()}
     keys = {key for outer, key in places.values() if outer == inside}
     assert keys
@@ -49,6 +54,8 @@ def test_what_a_batch_varies_and_what_results_show_is_declared() -> None:
     assert {"clock", "cores", "slots", "contention", "dispatch"} == {*those(entities.HostQuantities, "batched")}
     assert {*those(entities.HostQuantities, "batched")} <= {*parameters.KIND}
     assert {*those(entities.WorkloadQuantities, "batched")} <= {*parameters.WORKLOAD}
+    assert those(LinkState, "batched") == ("rate", "delay", "loss")
+    assert {*those(LinkState, "batched")} <= {*parameters.LINK}
     assert those(entities.WorkloadQuantities, "reported") == ("deadline", "value")
     assert [TASK.column(name).unit for name in ("deadline", "value")] == ["s", "1"]
 

@@ -80,7 +80,7 @@ def plan(
         (
             Event(10.0, "fail", (SlotRange(1),)),
             Event(15.0, "recover", (SlotRange(1),)),
-            Event(20.0, "degrade", (), ((SlotRange(0),), (SlotRange(CLOUD),)), 0.12, 0.05, 0.5),
+            Event(20.0, "degrade", (), ((SlotRange(0),), (SlotRange(CLOUD),)), delay=0.12, loss=0.05, rate=0.5),
         ),
         recordings, root, f"apiVersion: cosim/v1\nkind: Scenario\nname: {name}\nrun: {{seed: {seed}}}\n",
     )  # fmt: skip

@@ -205,7 +205,7 @@ def sample() -> list[bytes]:
     columns = {"x": rows * 0.5, "on": rows > 2}
     changed = table([*ids[:3], "new", *ids[4:]], 2)
     changed.generation[3] += 1
-    events = [Event(1.0, "degrade", (SlotRange(1),), None, 0.1, 0.2, 1.0)]
+    events = [Event(1.0, "degrade", (SlotRange(1),), None, delay=0.1, loss=0.2)]
     return message(Inputs({"mobility": [Frame("mobility", 1.0, rows, columns, changed)]}, events), encoder)
 
 
@@ -220,7 +220,7 @@ def test_the_sample_is_read():
     held = inputs.frames["mobility"][0].table
     assert held is not None
     assert held.ids[3] == "new"
-    assert inputs.events == (Event(1.0, "degrade", (SlotRange(1),), None, 0.1, 0.2, 1.0),)
+    assert inputs.events == (Event(1.0, "degrade", (SlotRange(1),), None, delay=0.1, loss=0.2),)
 
 
 @given(st.data())
@@ -405,7 +405,7 @@ def test_a_context_arrives_equal():
 
 def test_events_arrive_equal():
     events = (
-        Event(60.0, "degrade", (), ((SlotRange(0),), (SlotRange(1, 3),)), 0.12, 0.05, 0.5),
+        Event(60.0, "degrade", (), ((SlotRange(0),), (SlotRange(1, 3),)), delay=0.12, loss=0.05, rate=0.5),
         Event(240.0, "fail", (SlotRange(7),)),
     )
     assert tuple(read(message(Inputs({}, events))).events) == events

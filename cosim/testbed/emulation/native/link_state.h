@@ -22,3 +22,27 @@ typedef struct {
         double values[LINK_FIELDS];
     };
 } engine_command;
+
+typedef struct {
+    char mark[4];
+    uint32_t pairs;
+    double lag_mean;
+    double lag_max;
+    double lag_at;
+    double memory;
+    uint64_t received;
+    uint64_t delivered;
+    uint64_t lost;
+    uint64_t refused;
+    uint64_t undelivered;
+    uint64_t overflowed;
+    uint64_t bad;
+    double cpu;
+} engine_report;
+
+typedef struct {
+    uint32_t sender, receiver;
+    uint64_t frames, bytes, lost, dropped;
+} engine_pair;
+
+#define REPORT_MARK "link"

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,9 +235,9 @@ static void take_commands(void)
 static char *output;
 static size_t output_length, output_room, output_sent;
 
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+static void say(const void *data, size_t length)
 {
-    if (output_length + 512 > output_room) {
+    if (output_length + length > output_room) {
         size_t room = 2 * output_room + 4096;
         char *grown = realloc(output, room);
         if (!grown)
@@ -246,15 +245,9 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
         output = grown;
         output_room = room;
     }
-    va_list values;
-    va_start(values, format);
-    int wrote = vsnprintf(output + output_length, 512, format, values);
-    va_end(values);
-    if (wrote > 0)
-        output_length += wrote < 512 ? (size_t)wrote : 511;
+    memcpy(output + output_length, data, length);
+    output_length += length;
 }
-
-#define U(x) ((unsigned long long)(x))
 
 static void compose(void)
 {
@@ -264,20 +257,37 @@ static void compose(void)
     double cpu = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
                  (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
     double mean = c->lag_count ? (double)c->lag_sum / (double)c->lag_count : 0.0;
-    say("{\"lag_avg_ms\":%.4f,\"lag_max_ms\":%.4f,", mean / 1e6, (double)c->lag_max / 1e6);
-    say("\"in\":%llu,\"out\":%llu,\"lost\":%llu,", U(c->received), U(c->delivered), U(c->lost));
-    say("\"in_drop\":%llu,\"out_drop\":%llu,\"bad\":%llu,", U(c->refused), U(c->undelivered), U(bad));
-    say("\"over\":%llu,\"lag_at\":%.3f,", U(c->overflowed), (double)c->lag_at / 1e9);
-    say("\"cpu\":%.3f,\"rss_mb\":%.1f,\"pairs\":[", cpu, (double)used.ru_maxrss / 1024.0);
+    engine_report report = {
+        .mark = REPORT_MARK,
+        .lag_mean = mean / 1e9,
+        .lag_max = (double)c->lag_max / 1e9,
+        .lag_at = (double)c->lag_at / 1e9,
+        .memory = (double)used.ru_maxrss * 1024.0,
+        .received = c->received,
+        .delivered = c->delivered,
+        .lost = c->lost,
+        .refused = c->refused,
+        .undelivered = c->undelivered,
+        .overflowed = c->overflowed,
+        .bad = bad,
+        .cpu = cpu,
+    };
     c->lag_sum = c->lag_max = c->lag_count = 0;
-    uint32_t from, to;
+    say(&report, sizeof report);
+    engine_pair pair;
     pair_count p;
-    for (const char *comma = ""; switch_changed(the_switch, &from, &to, &p); comma = ",")
-        say("%s[%u,%u,%llu,%llu,%llu,%llu]", comma, from, to, U(p.frames), U(p.bytes), U(p.lost), U(p.dropped));
-    say("]}\n");
+    while (switch_changed(the_switch, &pair.sender, &pair.receiver, &p)) {
+        pair.frames = p.frames;
+        pair.bytes = p.bytes;
+        pair.lost = p.lost;
+        pair.dropped = p.dropped;
+        say(&pair, sizeof pair);
+        report.pairs++;
+    }
+    memcpy(output, &report, sizeof report); /* there is one report at a time */
 }
 
-/* Write a line of statistics; none if the last one was not read. */
+/* Write a report; none if the last one was not read. */
 static void tell(void)
 {
     if (output_sent == output_length) {

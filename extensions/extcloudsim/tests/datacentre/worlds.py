@@ -50,8 +50,8 @@ def model_of(
         utilisation,
         DatacentreSettings(**settings),
         tariffs,
-        wan,
-        life,
-        at,
-        caps,
+        wan=wan,
+        life=life,
+        at=at,
+        caps=caps,
     )

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from cosim.contract.adapter import Context, Inputs
-from cosim.contract.entities import Event, Node, Scene, SlotRange, Tariff
+from cosim.contract.entities import Event, Node, Scene, SlotRange, Tariff, TariffWindow
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, fault
 from cosim.contract.node_keys import Cost
@@ -20,7 +20,7 @@ from cosim.extensions.gpu_cluster.cluster.resources import regular
 from cosim.results.ledgers import ledger_faults
 
 NODES = tuple(Node(f"leaf-{k}", "leaf", "cloud", cost=Cost(tariff="grid")) for k in range(4))
-GRID = Tariff("grid", 1e-7, 1e-4, windows=((600.0, 900.0, 3e-7, 2e-4),))
+GRID = Tariff("grid", price=1e-7, carbon=1e-4, windows=(TariffWindow(600.0, 900.0, 3e-7, 2e-4),))
 SCENE = Scene.build((Node("uav", "uav", "device"), *NODES), tariffs=(GRID,))
 OWN = {signal.name: signal for signal in (CIRCUIT, CLUSTER, JOB)}
 SMALL = {"leaves": 4, "down": 8, "up": 8, "ocs": 2, "per_server": 4, "delay": "100 ms"}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from cosim.physics.radio import aerial, pathloss, sector
+from cosim.physics.radio.cells import PairRows, Receivers, Transmitters
 
 LAWS = (aerial.RMA_AV, aerial.UMA_AV, aerial.UMI_AV)
 
@@ -81,10 +82,9 @@ def test_devices_get_sight_and_shadowing_as_often_as_the_tables_say():
     sight, shadow, power = np.full((n, 1), np.nan), np.full((n, 1), np.nan), np.zeros((n, 1))
     key = np.arange(n, dtype=np.uint64) * np.uint64(7919)
     cells, frequency, law = np.array([[0.0, 0.0, 25.0]]), np.array([2e9]), aerial.UMA_AV
-    aerial.receive(
-        rows, position, np.zeros(n), np.full(n, np.inf), key, np.zeros(n, np.uint64), cells, np.zeros(1), frequency,
-        law, 1e5, shadow, sight, power, False,
-    )  # fmt: skip
+    at = Receivers(rows, position, np.zeros(n), np.full(n, np.inf), key, np.zeros(n, np.uint64))
+    pairs = PairRows(shadow, sight, power)
+    aerial.receive(at, Transmitters(cells, np.zeros(1), frequency), law, 1e5, pairs, False)
     seen = aerial.in_sight(rows, np.zeros(n, np.int32), sight, np.full(n, ground), np.full(n, height), law)
     chance = aerial.los_probability(law, ground, height)
     assert seen.mean() == pytest.approx(chance, abs=4.0 * math.sqrt(chance * (1.0 - chance) / n))

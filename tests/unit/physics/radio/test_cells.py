@@ -20,10 +20,11 @@ def keys(n):
 def receive(position, state, *, rows=None, moved=np.inf, draw=1, law=cells.CLOSE_IN, sigma=8.0, reach=1e6, key=None):
     n = len(position)
     rows = np.arange(n, dtype=np.int32) if rows is None else rows
-    cells.receive(
-        rows, position, np.zeros(n), np.full(n, moved), keys(n) if key is None else key, np.full(n, draw, np.uint64),
-        STATIONS, np.full(M, 40.0), np.full(M, 3.5e9), law, 3.0, sigma, 20.0, reach, *state,
-    )  # fmt: skip
+    at = cells.Receivers(
+        rows, position, np.zeros(n), np.full(n, moved), keys(n) if key is None else key, np.full(n, draw, np.uint64)
+    )
+    of = cells.Transmitters(STATIONS, np.full(M, 40.0), np.full(M, 3.5e9))
+    cells.receive(at, of, law, cells.CloseIn(3.0, sigma, 20.0), reach, cells.PairRows(*state))
 
 
 def blank(n):
@@ -108,7 +109,7 @@ class Roamer:
         usable = np.broadcast_to(10 ** (np.asarray(least) / 10), len(levels)).copy()
         cells.associate(
             np.zeros(1, np.int32), power, usable, time, 10 ** (margin / 10), patience,
-            *self.state, self.since, self.handovers, self.strongest,
+            cells.Serving(*self.state, self.since, self.handovers, self.strongest),
         )  # fmt: skip
         return int(self.state[0][0])
 
@@ -192,7 +193,8 @@ def test_a_network_expects_the_interference_of_what_devices_report():
     airtime[7] = 0.25
     key = rng.integers(0, 2**63, n).astype(np.uint64)
     down, up = np.zeros(n), np.zeros(4)
-    cells.expected_interference(rows, cell, power, carrier, load, sent, transmit, airtime, key, down, up)
+    sending = cells.Sending(carrier, load, transmit)
+    cells.expected_interference(rows, cell, power, sending, sent, airtime, key, down, up)
     error = 10.0 * np.log10(down / cells.downlink_interference(rows, cell, power, carrier, load))
     assert np.abs(error).max() <= 2.5
     assert error.std() == pytest.approx(math.sqrt(4.0**2 / 12.0 + 1.0 / 12.0), rel=0.05)
@@ -200,5 +202,5 @@ def test_a_network_expects_the_interference_of_what_devices_report():
     assert up[0] == up[2] == exact[0] == exact[2] == 0.0
     assert np.abs(10.0 * np.log10(up[[1, 3]] / exact[[1, 3]])).max() <= 2.5
     again = np.zeros(n)
-    cells.expected_interference(rows, cell, power, carrier, load, sent, transmit, airtime, key, again, up)
+    cells.expected_interference(rows, cell, power, sending, sent, airtime, key, again, up)
     assert (again == down).all()

@@ -9,7 +9,7 @@ import pytest
 
 from cosim.physics.radio import fading, jamming, nr
 from cosim.physics.radio.adaptation import adapt, ladder
-from cosim.physics.radio.effective import BETA, borders, effective
+from cosim.physics.radio.effective import BETA, FadedJam, borders, effective
 from cosim.physics.radio.shadowing import device_keys
 
 special = pytest.importorskip("scipy.special")
@@ -45,12 +45,12 @@ def mapped(ratios, widths, jam=(), at=0.0, least=0.0):
     """Effective SINR in dB, with and without jammers, of one channel with the signal-to-noise `ratios` by piece."""
     pieces = len(ratios)
     spread = np.asarray([[list(part)] for part in jam], np.float64).reshape(len(jam), 1, pieces)
-    out = np.empty(1), np.empty(1)
-    effective(
-        np.zeros(1, np.int32), np.zeros(1, np.int32), np.ones(1), np.ones((1, pieces)), np.full((1, len(jam)), at),
-        np.full((1, len(jam)), -1, np.int32), np.ones((1, 1)), least, spread,
-        np.asarray([widths], np.float64), np.arange(pieces).reshape(1, -1), np.asarray([ratios], np.float64),
-        borders(0.75), *out,
+    level = np.full((1, len(jam)), at)
+    heard = FadedJam(level, level, np.full((1, len(jam)), -1, np.int32), np.ones((1, 1)))
+    grid = jamming.ChannelGrid(np.asarray([widths], np.float64), np.arange(pieces).reshape(1, -1), spread)
+    out = effective(
+        np.zeros(1, np.int32), np.zeros(1, np.int32), np.ones(1), np.ones((1, pieces)), heard, least, grid,
+        np.asarray([ratios], np.float64), borders(0.75),
     )  # fmt: skip
     return float(out[0][0]), float(out[1][0])
 
@@ -212,19 +212,19 @@ def test_the_outer_loop_holds_its_target_whatever_the_report_is_off_by():
     sinr = np.linspace(0.0, 18.0, 40)
     for bias in (-3.0, 0.0, 4.0):
         offset = np.zeros(40)
-        mcs, bler, lost, sent = np.zeros(40, np.int64), *np.empty((3, 40))
+        mcs = np.zeros(40, np.int64)
         seen = []
         for k in range(400):
-            adapt(sinr + bias, sinr, offset, steps, need, 1.5, 16, mcs, bler, lost, sent)
-            seen += [bler.copy()] if k >= 100 else []
+            bler, _, _ = adapt(sinr + bias, sinr, offset, steps, need, 1.5, 16, mcs)
+            seen += [bler] if k >= 100 else []
         assert np.mean(seen, axis=0) == pytest.approx(np.full(40, 0.1), abs=0.005)
 
 
 def test_combining_loses_what_the_product_of_its_attempts_says():
     need, steps = nr.thresholds(nr.MCS_EFFICIENCY, 0.75), ladder(0.75)
     sinr = np.array([4.0])
-    mcs, bler, lost, sent = np.zeros(1, np.int64), *np.empty((3, 1))
-    adapt(np.array([6.5]), sinr, np.zeros(1), steps, need, 1.5, 0, mcs, bler, lost, sent)
+    mcs = np.zeros(1, np.int64)
+    bler, lost, sent = adapt(np.array([6.5]), sinr, np.zeros(1), steps, need, 1.5, 0, mcs)
     errors = [float(nr.bler(sinr + 10.0 * math.log10(m), mcs)[0]) for m in (1, 2, 3, 4)]
     assert bler[0] == pytest.approx(errors[0])
     assert lost[0] == pytest.approx(math.prod(errors))

@@ -35,7 +35,7 @@ def test_torque_free_spin_keeps_its_angular_momentum_and_falls_freely():
     inertia = np.array([a.inertia_x, a.inertia_y, a.inertia_z])
     before = rotation(s) @ (inertia * [s.p, s.q, s.r])
     for _ in range(400):
-        push(s, a, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, STEP)
+        push(s, a, (0.0,) * 4, (0.0,) * 3, STEP)
     after = rotation(s) @ (inertia * [s.p, s.q, s.r])
     assert after == pytest.approx(before, abs=0.02 * np.linalg.norm(before))
     assert s.vz == pytest.approx(-GRAVITY * 400 * STEP)
@@ -56,7 +56,7 @@ def test_rotors_turn_the_body_the_right_way(rotors, sign):
     s, a = body()
     thrust = [a.mass * GRAVITY / 4.0 * (1.1 if k in rotors else 0.9) for k in range(4)]
     s.t0, s.t1, s.t2, s.t3 = thrust
-    push(s, a, *thrust, 0.0, 0.0, 0.0, STEP)
+    push(s, a, thrust, (0.0,) * 3, STEP)
     rates = {"p": s.p, "q": s.q, "r": s.r}
     assert np.sign(rates.pop(sign[0])) == sign[1]
     assert list(rates.values()) == pytest.approx([0.0, 0.0])

@@ -121,7 +121,7 @@ def test_slots_and_fleets(make_plan: MakePlan) -> None:
 def test_events_are_sorted_and_undone(make_plan: MakePlan) -> None:
     link = ((SlotRange(3),), (SlotRange(5),))
     assert make_plan().events == (
-        Event(240.0, "degrade", (), link, 0.12, 0.05, 1.0),
+        Event(240.0, "degrade", (), link, delay=0.12, loss=0.05, rate=1.0),
         Event(360.0, "fail", (SlotRange(3),)),
         Event(390.0, "recover", (SlotRange(3),)),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import random
@@ -33,10 +32,13 @@ class Bare:
             pass_fds=[far.fileno()],
         )
         far.close()
-        self.line()
+        self.report()
 
-    def line(self):
-        return json.loads(self.process.stdout.readline())
+    def report(self):
+        data = bytearray(self.process.stdout.read(protocol.REPORT.size))
+        data += self.process.stdout.read(protocol.PAIR.size * protocol.REPORT.unpack(data)[1])
+        (found,) = protocol.reports(data)
+        return found
 
     def say(self, data):
         self.process.stdin.write(data)
@@ -132,7 +134,7 @@ def test_linkd_and_the_oracle_find_the_same_commands_bad(seed):
     python.feed(data)
     program = Bare([str(compiled.linkd())])
     program.say(data)
-    assert program.line()["bad"] == python.bad
+    assert program.report().bad == python.bad
     assert 500 < python.bad < 4500
     assert program.end() == 0
 
@@ -163,7 +165,7 @@ def test_wrong_packets_are_counted_and_their_descriptors_closed(command):
     ours.settimeout(30.0)
     assert ours.recv(1) == b""
     ours.close()
-    assert program.line()["bad"] == 5
+    assert program.report().bad == 5
     assert program.end() == 0
 
 
@@ -200,14 +202,14 @@ def test_valgrind_finds_nothing(tmp_path):
     engine.say(data)
     for number in range(400):
         ends[number % 4].send(frame(None if number % 5 == 4 else number % 5, number, 14 + number))
-    found = engine.line()
+    found = engine.report()
     protocol.send_detach(engine.control, 2)
     ends[0].send(frame(2))
     ends[3].close()  # the device is gone
     ends[0].send(frame(3))
-    found = engine.line()
-    assert found["in"] == 402
-    assert found["bad"] == 2 + 4  # links of ports to themselves
+    found = engine.report()
+    assert found.received == 402
+    assert found.bad == 2 + 4  # links of ports to themselves
     for end in ends:
         end.close()
     code = engine.end()

@@ -12,7 +12,7 @@ import pytest
 
 from cosim.contract.errors import ProtocolError, RunError, SetupError
 from cosim.contract.link import LinkState
-from cosim.testbed.emulation import engine
+from cosim.testbed.emulation import engine, protocol
 from cosim.testbed.emulation.engine import EngineBackend
 from tests.unit.testbed.emulation.conftest import frame, mac, until
 
@@ -260,12 +260,12 @@ def test_an_engine_that_never_gets_ready_is_said_so():
         EngineBackend([sys.executable, "-c", "import time; time.sleep(60)"], starting=0.3)
 
 
-STUBBORN = """
+STUBBORN = f"""
 import signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 while True:
-    print('{"in": 0, "out": 0}', flush=True)
-    print('nonsense', flush=True)
+    sys.stdout.buffer.write({protocol.report(protocol.Statistics())!r})
+    sys.stdout.flush()
     time.sleep(0.05)
 """
 
@@ -277,6 +277,13 @@ def test_an_engine_that_does_not_want_to_end_is_killed(monkeypatch):
     backend.close()
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
+
+
+def test_an_engine_that_says_something_else_is_killed_and_its_words_are_logged(caplog):
+    backend = EngineBackend([sys.executable, "-c", STUBBORN + "    print('nonsense', flush=True)"])
+    until(lambda: backend.restarts >= 1)
+    backend.close()
+    assert "not a report: b'nonsense" in caplog.text
 
 
 def test_an_engine_that_does_not_read_is_killed(monkeypatch):

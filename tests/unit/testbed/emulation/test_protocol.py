@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
@@ -142,31 +141,37 @@ def test_commands_may_come_in_pieces(cuts):
     assert commands.ended
 
 
-def test_statistics_are_read():
-    found = protocol.statistics(
-        b'{"lag_avg_ms":0.5,"lag_max_ms":2,"in":5,"out":4,"lost":1,"cpu":0.1,"rss_mb":2,"sim":1,"pairs":[[0,1,4,400,1,0]]}'
-    )
-    assert (found.lag_mean, found.lag_max, found.received, found.delivered, found.lost) == (0.0005, 0.002, 5, 4, 1)
-    assert found.memory == 2 * 2**20
-    assert found.pairs == {(0, 1): (4, 400, 1, 0)}
+COUNTS = st.integers(0, 2**64 - 1)
+STATISTICS = st.builds(
+    protocol.Statistics, received=COUNTS, lost=COUNTS, cpu=st.floats(0.0, 1e9), lag_at=st.floats(0.0, 1e9),
+    memory=st.floats(0.0, 1e15), pairs=st.dictionaries(
+        st.tuples(*[st.integers(0, protocol.MAX_PORTS - 1)] * 2), st.builds(protocol.PairCount, *[COUNTS] * 4),
+        max_size=5,
+    ),
+)  # fmt: skip
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.sampled_from(["in", "out", "pairs"]), inner),
-)
+@given(st.lists(STATISTICS, max_size=4), st.integers(1, 300))
+def test_reports_are_read_wherever_they_are_cut(sent, size):
+    data, kept, found = b"".join(map(protocol.report, sent)), bytearray(), []
+    for at in range(0, len(data), size):
+        kept += data[at : at + size]
+        found += protocol.reports(kept)
+    assert found == sent
+    assert not kept
 
 
-@given(st.binary(max_size=60) | json_values.map(lambda value: json.dumps(value).encode()))
-@example(b"[" * 50_000)
-@example(b'{"in":1,"out":1,"pairs":[[0,1024,0,0,0,0]]}')
-@example(b'{"in":1,"out":1,"pairs":[[0,1,0]]}')
-def test_anything_else_is_a_protocol_error_and_nothing_worse(line):
+@given(st.binary(min_size=1, max_size=400))
+@example(protocol.report(protocol.Statistics(pairs={(0, protocol.MAX_PORTS): protocol.PairCount(0, 0, 0, 0)})))
+@example(b"link" + b"\xff" * 200)
+@example(b'{"in": 0}\n')
+def test_anything_else_is_a_protocol_error_and_nothing_worse(data):
+    kept = bytearray(data)
     try:
-        found = protocol.statistics(line)
+        found = [*protocol.reports(kept)]
     except ProtocolError:
         return
-    assert found.received >= 0
+    assert found or data[:4] == b"link"[: len(data)]
 
 
 @pytest.mark.parametrize("mac", ["", "02:00:00:00:00", "02:00:00:00:00:0g", "03:00:00:00:00:01", "2:0:0:0:0:1", "x"])
