@@ -32,7 +32,7 @@ LIMITS = {
     "arrows": 71,
     "circles of rooms": 0,
     "circles of modules": 0,
-    "lines of the core": 104_880,
+    "lines of the core": 104_808,
     "lines": 148_560,
     "class names with several homes": 11,
 }
