@@ -1,8 +1,11 @@
-"""Branches of a coupled run: `python -m benchmarks.whatif [--json] [--scenario hello] [--now 30] [--horizon 60]`.
+"""Branches of a run: `python -m benchmarks.whatif [--json] [--scenario hello] [--now 30] [--questions 40]`.
 
 Candidates are failures of a node each, `--gap` s apart. Wall and CPU seconds of all of them (workers of adapters
 included), apart from the run up to `--now`; they are branched twice, and so many as `--verify` says are compared with
 ordinary runs whose scenario has the same event, bit by bit.
+
+`--questions` asks, in the middle of as many runs of a queue, what the next `--horizon` s bring, and counts how many of
+the answers' bands of 90 % hold what the run then did. Its load is not that of the scenario, but has to be measured.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from cosim.scenario.plan.compile import compile_plan
 from cosim.scenario.plan.plan import Plan
 from cosim.twin.prediction.coupled import quantities_of, with_events
 from cosim.twin.prediction.reported import PublishedTables
+from cosim.twin.prediction.whatif import what_if
 
 ROOT = Path(__file__).parents[1] / "scenarios"
 
@@ -55,6 +59,43 @@ def of_run(folder: Path, since: float, until: float) -> dict[str, float]:
     finally:
         run.close()
     return found
+
+
+QUEUE = """
+apiVersion: cosim/v1
+kind: Scenario
+name: queue
+run: {duration: DURATION s, step: 1 s}
+adapters: {continuum: {scheduler: nearest}}
+nodes:
+  client-[1..4]: {kind: device}
+  worker: {kind: edge, cpu: 1 x 1 GHz}
+links:
+  - {between: ["client-*", worker], rate: 1 Gbit/s, delay: 2 ms}
+workloads:
+  ask: {from: "client-*", arrivals: poisson RATE Hz, work: exponential 60 Mcycles}
+"""
+
+
+def covered(rate: float, now: float, horizon: float, questions: int) -> dict[str, int]:
+    """How many answers hold what then happened, by figure; tasks come at `rate` (Hz) from each of four devices."""
+    held: dict[str, int] = {}
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        files = {}
+        for name, hz in (("real", rate), ("thought", 2.0)):
+            files[name] = folder / f"{name}.cosim.yaml"
+            asked = QUEUE.replace("DURATION", f"{now + horizon:g}").replace("RATE", f"{hz:g}")
+            files[name].write_text(asked, encoding="utf-8")
+        for k in range(questions):
+            run = run_plan(compile_plan(load(files["real"], [f"run.seed={k + 1}"])), folder, driver="loop").folder
+            happened = of_run(run, now, now + horizon)
+            (answer,) = what_if(
+                files["thought"], run, {}, folder=folder / "work", now=now, horizon=horizon, seed=k, workers=1
+            )
+            for name, band in answer.bands.items():
+                held[name] = held.get(name, 0) + int(band.low <= happened[name] <= band.high)
+    return held
 
 
 def spent() -> float:
@@ -104,7 +145,17 @@ def main() -> None:
     arguments.add_argument("--candidates", type=int, default=10)
     arguments.add_argument("--gap", type=float, default=2.0)
     arguments.add_argument("--verify", type=int, default=2)
+    arguments.add_argument("--questions", type=int, default=0)
     options = arguments.parse_args()
+    if options.questions:
+        bands = {
+            f"{rate:g} Hz": covered(rate, 2 * options.now, options.horizon, options.questions) for rate in (1.0, 3.0)
+        }
+        table = Table(f"of {options.questions} answers, those that held", ["load", *next(iter(bands.values()))])
+        for load_, held in bands.items():
+            table.add([load_, *held.values()])
+        print_result("whatif", {"questions": options.questions, "held": bands}, [table], as_json=options.json)
+        return
     found: dict[str, dict[str, Any]] = {}
     for name in options.scenario:
         computers = [node.id for _, node in compile_plan(load(ROOT / name)).scene.computers() if node.tier != "device"]

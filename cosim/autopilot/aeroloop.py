@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from types import TracebackType
 
 import zmq
 
@@ -17,7 +16,7 @@ from cosim.autopilot.geodesy import Place, ecef
 from cosim.autopilot.table import Address
 from cosim.contract.errors import SetupError
 from cosim.talk.publish import OBSERVERS
-from cosim.talk.sockets import Door
+from cosim.talk.sockets import Closing, Door
 
 PERIOD = 0.25  # s of simulated time between two positions of a vehicle: 4 Hz, as GLOBAL_POSITION_INT
 
@@ -38,7 +37,7 @@ def topics(frames: Sequence[str]) -> list[str]:
     return names
 
 
-class Positions:
+class Positions(Closing):
     """Publishes where vehicles are. Raises `SetupError` when the port is taken."""
 
     def __init__(self, at: Address, frames: Sequence[str]) -> None:
@@ -63,11 +62,3 @@ class Positions:
     def close(self) -> None:
         """Stop publishing; may be called twice."""
         self._door.close()
-
-    def __enter__(self) -> Positions:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

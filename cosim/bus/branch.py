@@ -18,8 +18,6 @@ from functools import partial
 from math import floor
 from typing import Protocol
 
-import numpy as np
-
 from cosim.bus.runtime import Observer, Runtime
 from cosim.bus.schedule import SplitAdapter
 from cosim.contract.adapter import Adapter, Context, Inputs, Summary
@@ -170,7 +168,7 @@ def branch(
     found = in_copies(
         [partial(course, events) for events in candidates], workers or len(os.sched_getaffinity(0)), limit=plan.timeout
     )
-    return Figures({name: np.array([one[name] for one in found]) for name in (found[0] if found else ())})
+    return Figures.of(found)
 
 
 def _before(events: Sequence[Event], time: float) -> list[Event]:

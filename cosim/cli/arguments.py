@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from cosim.contract.errors import Problem, ScenarioError
 
 SCENARIO = typer.Argument(help="A scenario file, or a folder that holds scenario.cosim.yaml.")
 ScenarioPath = Annotated[Path, SCENARIO]
@@ -22,3 +25,16 @@ Force = Annotated[bool, typer.Option("--force", help="Also what this machine can
 def names_in(text: str) -> list[str]:
     """The names in a list with commas."""
     return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def time_of(text: str, option: str) -> float:
+    """Seconds of `text`, the value of `--option`. Raises `ScenarioError` for none above 0."""
+    from cosim.contract.units import parse
+
+    try:
+        found = parse(text, "time")
+    except ValueError as error:
+        raise ScenarioError(Problem(str(error), option, hint="write it as '90 s' or '10 min'")) from None
+    if not 0.0 < found < math.inf:
+        raise ScenarioError(Problem(f"'{text}' leaves no time", option, hint="write a time above 0"))
+    return found

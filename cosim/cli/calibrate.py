@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cosim.cli.arguments import Overrides, Untrusted
-from cosim.cli.console import Json, count, emit, errors, note
+from cosim.cli.arguments import Overrides, Untrusted, time_of
+from cosim.cli.console import Json, count, emit, errors, note, table
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.trust import distrust
-from cosim.contract.units import parse
+from cosim.report.text import duration
 
 if TYPE_CHECKING:
     from cosim.scenario.load import Loaded
@@ -111,7 +111,7 @@ def calibrate(
         tasks = works(loaded, overrides or [], folder=folder, data=data, held_back=held_back, workers=workers)
         for work in tasks:
             if work.how:
-                say(f"simulated {work.how}: about {_words(work.task.cost)} of CPU per run")
+                say(f"simulated {work.how}: about {duration(work.task.cost)} of CPU per run")
         if screen_only:
             _screen(tasks, seed, as_json)
             return
@@ -163,13 +163,13 @@ def _own_service(
         what = url or "its inference service"
         say(f"measuring this machine: {what} under three loads, about 2 min; leave it in peace meanwhile")
         measured = measure(out / "here-measured", url=url, seed=seed, busy=busy)
-        say(f"a request alone takes {_words(measured.service)}; recorded into {measured.scenario.parent}")
+        say(f"a request alone takes {duration(measured.service)}; recorded into {measured.scenario.parent}")
         for warning in measured.warnings:
             say(warning)
         for one, first in zip(measured.again, measured.means[-len(measured.again) :], strict=True):
             say(
-                f"under {one.load:.0%} the same requests took {_words(first)} on the average, and {_words(one.mean)} "
-                "when they were made again: no prediction can be nearer than that"
+                f"under {one.load:.0%} the same requests took {duration(first)} on the average, and "
+                f"{duration(one.mean)} when they were made again: no prediction can be nearer than that"
             )
         found = measured.own
     else:
@@ -185,7 +185,7 @@ def _own_service(
     turn = "all at once" if station.sharing else "in order of arrival"
     say(
         f"found: {station.servers} server{'s' if station.servers > 1 else ''}, {turn}, "
-        f"{_words(station.service)} +- {station.spread:.0%} a request{second}, {_words(station.latency)} besides, "
+        f"{duration(station.service)} +- {station.spread:.0%} a request{second}, {duration(station.latency)} besides, "
         f"at most {station.capacity:.3g} a second; "
         f"loads {', '.join(f'{load:.0%}' for load in found.loads)}; "
         f"its level varies by {found.identified.levels.deviation:.1%}"
@@ -197,16 +197,8 @@ def _budget(time_text: str | None, runs: int | None, seconds: float | None, decl
     from cosim.twin.scenario.work import RUNS
     from cosim.twin.search.meter import Budget
 
-    if time_text is not None:
-        try:
-            seconds = parse(time_text, "time")
-        except ValueError as error:
-            raise ScenarioError(Problem(str(error), "budget", hint="write it as '90 s' or '2 min'")) from None
-        if not seconds > 0.0:
-            raise ScenarioError(
-                Problem(f"'{time_text}' leaves no time to search", "budget", hint="write a time above 0")
-            )
-    return Budget(runs or declared or RUNS, math.inf if seconds is None else seconds)
+    limit = seconds if time_text is None else time_of(time_text, "budget")
+    return Budget(runs or declared or RUNS, math.inf if limit is None else limit)
 
 
 def _carry_out(
@@ -316,14 +308,14 @@ class _Shown:
         self._shown, self._stage = now, progress.stage
         best = f", least misfit {progress.best:.4g}" if math.isfinite(progress.best) else ""
         known = math.isfinite(progress.seconds_left) and progress.runs >= _TELLING
-        left = f", at most {_words(progress.seconds_left)} left" if known else ""
+        left = f", at most {duration(progress.seconds_left)} left" if known else ""
         self._say(f"{self._name}: {progress.stage}, {count(progress.runs, 'run')}{best}{left}")
 
 
 def lines(found: Calibration) -> list[str]:
     """The answer as text: the gaps before and after, the values with intervals, figures, assumptions and warnings."""
     method = "no search" if found.method == "none" else found.method
-    text = [f"{found.problem}: {method}, {found.runs:,} runs, {_words(found.cpu_seconds)} of CPU, {found.stopped}"]
+    text = [f"{found.problem}: {method}, {found.runs:,} runs, {duration(found.cpu_seconds)} of CPU, {found.stopped}"]
     for name, judgement in (("fit", found.fit), ("held back", found.held_back)):
         if judgement is not None:
             text += ["", f"gap on the data {name} (W1 over the measured range)", *_gaps(judgement)]
@@ -358,16 +350,3 @@ def _unit(unit: str) -> str:
 
 def _value(value: object) -> str:
     return f"{value:.5g}" if isinstance(value, float) else str(value)
-
-
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as aligned lines."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def _words(seconds: float) -> str:
-    """A time to the precision that it deserves."""
-    if seconds < 1.0:
-        return f"{seconds * 1e3:.3g} ms"
-    return f"{seconds:.3g} s" if seconds < 100.0 else f"{seconds / 60:.0f} min"

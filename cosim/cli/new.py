@@ -15,7 +15,6 @@ import typer
 
 from cosim.cli.console import errors, note
 from cosim.contract.errors import SetupError
-from cosim.contract.registry import adapter_names
 
 app = typer.Typer(invoke_without_command=True, help="Make a scenario or an adapter to start from.")
 
@@ -83,6 +82,8 @@ def adapter(
 ) -> None:
     """Make an adapter folder that follows the contract, with its test."""
     with errors():
+        from cosim.contract.registry import adapter_names
+
         if iskeyword(name):
             raise SetupError(f"'{name}' is a word of Python; take another name, for example weather")
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,40}", name):

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cosim.cli.arguments import Overrides, ScenarioPath
-from cosim.cli.console import Json, count, emit, errors, note
-from cosim.cli.sweep import limit_of
+from cosim.cli.arguments import Overrides, ScenarioPath, time_of
+from cosim.cli.console import Json, count, emit, errors, note, table
 from cosim.contract.errors import SetupError
-from cosim.contract.units import parse
 
 if TYPE_CHECKING:
     from cosim.results.size import Sizing
@@ -57,7 +55,7 @@ def size(
             overrides=overrides or (),
             executor=make_executor(executor, workers),
             base=out,
-            limit=limit_of(timeout),
+            limit=None if timeout is None else time_of(timeout, "timeout"),
             progress=None if quiet or as_json else note,
         )
         page = None
@@ -72,6 +70,8 @@ def size(
 
 
 def _share(text: str) -> float:
+    from cosim.contract.units import parse
+
     try:
         return parse(text, "fraction") if "%" in text else float(text)
     except ValueError:
@@ -79,13 +79,13 @@ def _share(text: str) -> float:
 
 
 def _lines(sizing: Sizing) -> list[str]:
-    from cosim.report.size import contrary, cost_words, table, warnings
+    from cosim.report.size import contrary, cost_words, warnings
+    from cosim.report.size import table as sizes
 
-    found = table(sizing)
+    found = sizes(sizing)
     rows = [found.heads, *(tuple(cell.text for cell in row) for row in found.rows)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
-        *("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows),
+        *table(rows),
         "",
         sizing.sentence(),
         *cost_words(sizing),

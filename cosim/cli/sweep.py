@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from cosim.cli.arguments import Overrides, ScenarioPath, Untrusted, names_in
-from cosim.cli.console import Json, count, emit, errors, note
-from cosim.contract.errors import CosimError, Problem, ScenarioError, refuse
+from cosim.cli.arguments import Overrides, ScenarioPath, Untrusted, names_in, time_of
+from cosim.cli.console import Json, count, emit, errors, note, table
+from cosim.contract.errors import CosimError, refuse
 from cosim.contract.trust import distrust
-from cosim.contract.units import parse
+from cosim.report.text import duration, estimated, label
 
 Driver = Literal["mosaik", "loop"]
 
@@ -120,7 +119,7 @@ def _carry_out(loaded: Loaded, variants: Sequence[Variant], overrides: list[str]
         base=options.out,
         overrides=overrides,
         driver=options.driver,
-        limit=limit_of(options.timeout),
+        limit=None if options.timeout is None else time_of(options.timeout, "timeout"),
         progress=None if silent else _progress(),
     )
     path = None
@@ -186,22 +185,8 @@ def _write_reports(folder: SweepFolder, quiet: bool) -> None:
             note(f"no report of {run.name}: {refused}")
 
 
-def limit_of(timeout: str | None, option: str = "timeout") -> float | None:
-    """The seconds given by `--timeout` or another option. Raises `ScenarioError`."""
-    if timeout is None:
-        return None
-    try:
-        seconds = parse(timeout, "time")
-    except ValueError as error:
-        raise ScenarioError(Problem(str(error), option, hint="write it as '90 s' or '10 min'")) from None
-    if not 0.0 < seconds < math.inf:
-        raise ScenarioError(Problem(f"'{timeout}' leaves no time to run", option, hint="write a time above 0"))
-    return seconds
-
-
 def _table(groups: Sequence[Group], chosen: Sequence[str]) -> list[str]:
     """Mean ± half the 95 % confidence interval of the main figures, one line per combination."""
-    from cosim.report.text import estimated, label
     from cosim.results.replications import main_figures
 
     if not groups:
@@ -213,8 +198,7 @@ def _table(groups: Sequence[Group], chosen: Sequence[str]) -> list[str]:
         estimates = some.estimates()
         shown = [estimated(key, estimates.get(key)) for key in keys]
         rows.append([*(str(some.assignment.get(path, "–")) for path in paths), str(len(some.runs)), *shown])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = table(rows)
     if len(groups) > _ROWS:
         lines.append(f"and {len(groups) - _ROWS} more combinations, in the report")
     note = ["mean ± half of the 95 % confidence interval"] if any(len(some.runs) > 1 for some in groups) else []
@@ -241,16 +225,10 @@ def _progress() -> Progress:
         shown = now
         left = (now - begun) / (done - kept) * (total - done)
         mark = "" if result.status == "complete" else f"  {result.status}: {result.error}"
-        note(f"{done}/{total}{f' ({failed} failed)' if failed else ''}  {_name(result)}  {_words(left)} left{mark}")
+        failures = f" ({failed} failed)" if failed else ""
+        note(f"{done}/{total}{failures}  {_name(result)}  {duration(round(left))} left{mark}")
 
     return show
-
-
-def _words(seconds: float) -> str:
-    """A time that remains, to the precision that an estimate deserves."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def _name(result: JobResult) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -75,6 +74,8 @@ def _password(host: str, published: str) -> str:
     given = os.environ.get("COSIM_PASSWORD", "").strip()
     if given or published or host in ("127.0.0.1", "::1", "localhost"):
         return given
+    import secrets
+
     made = secrets.token_urlsafe(12)
     note(f"others can reach this dashboard: it asks for the password {made} (COSIM_PASSWORD sets another)")
     return made

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cosim.cli.arguments import Overrides, ScenarioPath
-from cosim.cli.console import Json, emit, errors, note
+from cosim.cli.arguments import Overrides, ScenarioPath, time_of
+from cosim.cli.console import Json, emit, errors, note, table
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.seals import unsealed
-from cosim.contract.units import parse
 
 if TYPE_CHECKING:
     from cosim.results.again import AdapterState
@@ -63,8 +62,8 @@ def whatif(
         if run is None:
             raise ScenarioError(Problem("it is missing", "run", hint="give the run's folder with --run"))
         found = what_if(
-            scenario, run, candidates(change or []), folder=out / "whatif", horizon=_seconds("horizon", horizon),
-            warm=_seconds("warm", warm) if warm else None, now=_seconds("now", now) if now else None,
+            scenario, run, candidates(change or []), folder=out / "whatif", horizon=time_of(horizon, "horizon"),
+            warm=time_of(warm, "warm") if warm else None, now=time_of(now, "now") if now else None,
             draws=posterior(twin) if twin else (), count=runs, level=level, seed=seed, overrides=overrides or (),
             hosts=hosts, exact=exact,
         )  # fmt: skip
@@ -89,16 +88,6 @@ def candidates(changes: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def _seconds(name: str, text: str) -> float:
-    try:
-        value = parse(text, "time")
-    except ValueError as error:
-        raise ScenarioError(Problem(str(error), name, hint="write it as '5 min'")) from None
-    if not value > 0.0:
-        raise ScenarioError(Problem(f"'{text}' is no time ahead", name, hint="write a time above 0"))
-    return value
-
-
 def posterior(folder: Path) -> list[Mapping[str, float]]:
     """The draws of a calibration as numbers by parameter."""
     path = folder / "calibration.json"
@@ -115,7 +104,6 @@ def posterior(folder: Path) -> list[Mapping[str, float]]:
 
 
 def _text(found: list[WhatIfAnswer], level: float) -> str:
-    from cosim.cli.calibrate import table
     from cosim.report.tables import unit_of
     from cosim.report.text import quantity
 
@@ -145,6 +133,4 @@ def _exact(found: list[WhatIfAnswer]) -> bool:
 
 
 def _states(states: list[AdapterState]) -> str:
-    from cosim.cli.calibrate import table
-
     return "\n".join(table([["adapter", "state", "why"], *([one.adapter, one.how, one.why] for one in states)]))

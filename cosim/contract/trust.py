@@ -20,11 +20,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from cosim.contract import environment
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 Keys = tuple[str | int, ...]
 _MODE = "COSIM_UNTRUSTED"
@@ -141,7 +142,7 @@ def refused(
         if not any(get_origin(part) is Literal and value in get_args(part) for part in parts):
             for part in parts:
                 yield from refused(part, value, folder, at, marks)
-    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    elif isinstance(annotation, type) and hasattr(annotation, "model_fields"):
         yield from _in_block(annotation, value, folder, at)
     elif origin is not None:
         key, inner = (parts[0], parts[-1]) if isinstance(value, Mapping) else (str, parts[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from gymnasium.error import ResetNeeded
@@ -39,24 +39,27 @@ class ContinuumVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
     Observations, rewards and ends are to the bit those of single environments with the same seeds, see
     `cosim.envs.central.ContinuumEnv`, whose `tasks`, `watts` and `overrides` these are. Copy k gets the seed
     `seed + k`, or its own of a list. All that will come under a seed is drawn at `reset`. An environment that has
-    ended begins anew at the next step, under a seed that it draws, and takes no notice of that step's action
-    (`AutoresetMode.NEXT_STEP`). With `observation_mode="same"` every step writes to the same arrays, which saves the
-    time to copy them: keep nothing of them beyond a step, and change nothing in them.
+    ended begins anew under a seed that it draws: at the next step, of whose action it takes no notice (`autoreset_mode`
+    NEXT_STEP), or at once (SAME_STEP), when its last observation is in the infos `final_obs` and `final_info`. With
+    `observation_mode="same"` every step writes to the same arrays, which saves the time to copy them: keep nothing of
+    them beyond a step, and change nothing in them.
 
     Raises `ScenarioError` for scenarios with other adapters, whose runs only a run knows, and `ValueError` for one
     that asks for no decision.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # type: ignore[misc]
-
     def __init__(
         self, scenario: str | Path, num_envs: int = 1, tasks: int = 64, watts: float = 100.0,
         overrides: Sequence[str] = (), observation_mode: Literal["copy", "same"] = "copy",
+        autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
     ) -> None:  # fmt: skip
         if num_envs < 1:
             raise ValueError(f"{num_envs} environments; expected one or more")
         if observation_mode not in ("copy", "same"):
             raise ValueError(f"there is no observation_mode '{observation_mode}'; known: copy, same")
+        if autoreset_mode not in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP):
+            raise ValueError(f"autoreset_mode is NEXT_STEP or SAME_STEP, not {autoreset_mode}")
+        self.metadata = {"render_modes": [], "autoreset_mode": autoreset_mode}
         sizes(tasks, watts)
         self._plan = asking(scenario, "interval", 1, overrides)
         self._model = _started(self._plan)
@@ -126,7 +129,17 @@ class ContinuumVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         hosts = self._power.shape[1]
         rewards = -(self._power.sum(axis=1) / hosts / self._watts) - self._counts / hosts
         rewards[anew | self._over] = 0.0
-        return self._answer(), rewards, np.zeros(self.num_envs, np.bool_), self._over.copy(), self._info()
+        over, info = self._over.copy(), self._info()
+        if self.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP and over.any():
+            last = {name: array.copy() for name, array in self._seen.items()}
+            self._begin(over, [None] * self.num_envs)
+            self._advance(np.full(self.num_envs, LOOK), chosen)
+            final, info = info, self._info()
+            for k in np.flatnonzero(over).tolist():
+                of_one = {name: final[name][k] for name in ("time", "left_out")}
+                ended = {"final_obs": {name: array[k] for name, array in last.items()}, "final_info": of_one}
+                info = self._add_info(info, ended, k)
+        return self._answer(), rewards, np.zeros(self.num_envs, np.bool_), over, info
 
     def _worlds(self, count: int) -> None:
         """`count` worlds besides each other; each has its own ring and containers from `_begin` on."""

@@ -21,15 +21,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cosim.contract.errors import SetupError
 from cosim.contract.extras import how_to_install
-from cosim.scenario.load import Loaded, load
-from cosim.scenario.named import files_named, texts
-from cosim.scenario.plan.catalogue import signals_of
-from cosim.scenario.plan.compile import compile_plan
-from cosim.scenario.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from cosim.scenario.load import Loaded
+    from cosim.scenario.plan.plan import Plan
 
 MODEL = "model.json"  # what of the scenario the unit shows
 SCENARIO = "scenario"  # folder of the scenario's files
@@ -62,6 +61,9 @@ def write_fmu(
     scenario that cannot be, and `SetupError` for patterns that select nothing or too much, files at absolute paths,
     an `out` that is there already, and where the package pythonfmu3 is not installed.
     """
+    from cosim.scenario.load import load
+    from cosim.scenario.plan.compile import compile_plan
+
     try:
         from pythonfmu3 import FmuBuilder
     except ImportError:
@@ -116,6 +118,8 @@ def _model(plan: Plan, loaded: Loaded, values: Sequence[str], switches: Sequence
 
 def _values(plan: Plan, patterns: Sequence[str]) -> Iterator[tuple[str, str, str, str, str]]:
     """Signal, node, column, unit and meaning of each number that a static node has and a pattern selects."""
+    from cosim.scenario.plan.catalogue import signals_of
+
     signals = signals_of(plan)
     written = dict.fromkeys(name for adapter in plan.adapters for name in adapter.writes)
     for name in written:
@@ -148,6 +152,10 @@ def _plain(text: str) -> str:
 
 def _copied(loaded: Loaded, plan: Plan, target: Path) -> str:
     """Copy the scenario and the files that it names; the path of the scenario file in `target`."""
+    from cosim.scenario.load import load
+    from cosim.scenario.named import files_named, texts
+    from cosim.scenario.plan.compile import compile_plan
+
     root = loaded.files[0].resolve().parent
     found: dict[Path, None] = {}
     for text in texts(loaded.data):

@@ -14,6 +14,13 @@ arrival, size and duration. Bad files raise `cosim.contract.errors.ScenarioError
 | `surf` | SURF LISA, tasks and their fragments |
 """
 
-from cosim.extensions.traces.model import TaskTrace, UtilisationTraces
+from typing import TYPE_CHECKING
+
+from cosim.contract.on_demand import on_demand
+
+if TYPE_CHECKING:
+    from cosim.extensions.traces.model import TaskTrace, UtilisationTraces
 
 __all__ = ["TaskTrace", "UtilisationTraces"]
+
+__getattr__ = on_demand(__name__, model="TaskTrace UtilisationTraces")

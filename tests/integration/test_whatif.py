@@ -26,6 +26,7 @@ CASES = {
     "freeway": (100.0, 20.0, "do=fail; node=station-1; for=20 s"),
     "fog-interval": (9000.0, 3600.0, "do=fail; node=gateway-*; for=20 min"),
     "disaster": (36000.0, 7200.0, "do=fail; node=north-*; for=20 min"),
+    "gpu-generated": (36000.0, 7200.0, "do=fail; node=leaf-03; for=30 min"),
     "city-edge": (60.0, 30.0, "do=fail; node=station-1"),
     "smart-farm": (600.0, 60.0, "do=degrade; link=uav-1/farm-house; loss=50 %"),
     "jammed-city": (70.0, 20.0, "do=jammer-off; node=van"),

@@ -6,13 +6,12 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
 
 import zmq
 
 from cosim.contract.errors import ProtocolError, RunError
 from cosim.contract.link import LinkState
-from cosim.talk.sockets import bounded
+from cosim.talk.sockets import Closing, bounded
 from cosim.testbed.emulation import message
 from cosim.testbed.emulation.message import EmulationReport
 from cosim.testbed.emulation.orders import LinkKey
@@ -25,7 +24,7 @@ RETRY = 1.0  # s without an answer after which everything is sent again
 TURN = 20  # ms between looks at what has arrived, while waiting
 
 
-class Client:
+class Client(Closing):
     """Sends link states to a network service; sends everything again to a service that has restarted.
 
     Only `wait` and `await_ports` wait; call `poll` at least once a second, since it detects losses. Not
@@ -59,14 +58,6 @@ class Client:
             self.close()
             raise RunError(f"no address of a network service: {commands}, {reports} ({error})") from error
         self._send(message.hello)
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def report(self) -> EmulationReport | None:

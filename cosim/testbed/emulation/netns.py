@@ -15,10 +15,10 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import IO, TypeVar
 
 from cosim.contract.errors import SetupError
+from cosim.talk.sockets import Closing
 
 FOLDER = Path("/run/netns")
 LIMIT = 30.0  # s for a call of `ip`
@@ -68,7 +68,7 @@ def inside(namespace: Path | None, call: Callable[[], T]) -> T:
     return result[0]
 
 
-class Namespaces:
+class Namespaces(Closing):
     """The namespaces of this run; all of them, and the processes started in them, are gone after `close`."""
 
     def __init__(self) -> None:
@@ -77,14 +77,6 @@ class Namespaces:
         self._run = run_of(os.getpid())
         self._names: dict[str, str] = {}  # node -> name
         self._processes: list[subprocess.Popen[bytes]] = []
-
-    def __enter__(self) -> Namespaces:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def create(self, node: str) -> Path:
         """Make a node's namespace, anew if there is one, with its loopback interface up; its file, for `inside`."""

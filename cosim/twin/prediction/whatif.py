@@ -5,14 +5,16 @@
     found[0].bands["response"]  # of "as it is"; found[1] of "one more"
 
 A scenario of the continuum alone is run in batches: the last seconds of the run are repeated from its recorded tasks,
-so that queues are as full as in the run, then tasks arrive at the rates measured in these seconds. All candidates get
-the same arrivals and the same draws of a posterior, so that their differences have little noise; these are reported
-too. Any other scenario is made again up to now and branched there (`cosim.twin.prediction.coupled`).
+so that queues are as full as in the run, then tasks arrive at the rates measured in these seconds. A rate is known as
+well as its count tells, so each run draws it from its posterior. All candidates get the same arrivals and the same
+draws, so that their differences have little noise; these are reported too. Any other scenario is made again up to now
+and branched there (`cosim.twin.prediction.coupled`).
 """
 
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -153,7 +155,13 @@ def _batched(
     past = window[1] - window[0]
     tasks = tasks_of_run(recorded, loaded.scenario.workloads, ("input", "output"), window)
     settings = [*overrides, *traces(loaded, tasks, ("input", "output"), folder / "traces", window)]
-    settings += _continued(loaded, {name: len(rows) / past for name, rows in tasks.items()}, past, horizon, window)
+    # arrivals, and s that their sources were watched, each of them
+    seen = {
+        name: (len(rows), past * max(1, len(loaded.world.select(loaded.scenario.workloads[name].source))))
+        for name, rows in tasks.items()
+        if len(rows)
+    }
+    settings += _continued(loaded, {name: n / t for name, (n, t) in seen.items()}, past, horizon, window)
     configs = {name: used.config for name, used in loaded.adapters.items()}
     free, _ = free_values(loaded.scenario, loaded.root, loaded.world, configs)
     free = [one for one in free if draws and one.name in draws[0]]
@@ -162,7 +170,10 @@ def _batched(
         raise ScenarioError(
             Problem(message, "twin", loaded.path, hint="name the scenario that was calibrated, or include it")
         )
-    values = np.array([[draws[k % len(draws)][one.name] for one in free] for k in range(count)]) if free else None
+    values = np.array([[draws[k % len(draws)][one.name] for one in free] for k in range(count)])
+    # n arrivals of a Poisson process in t s, under Jeffreys' prior: the rate is Gamma(n + 1/2, t)
+    chance = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 0x72617465])))
+    rates = {name: chance.gamma(n + 0.5, 1.0 / t, count) for name, (n, t) in seen.items()}
     chosen = quantities(past, hosts=hosts)
     pairs = {name: (one, cast(ValuePairing, Reported(one))) for name, one in chosen.items()}
     seeds = [int(word) for word in np.random.SeedSequence([seed, 0x77686174]).generate_state(count, np.uint32)]
@@ -173,8 +184,12 @@ def _batched(
             try:
                 own = _both(with_events(changes, window[1], events, window[0]))
                 tables = ("task", "host") if hosts else ("task",)
-                runs = BatchedRuns(loaded.path, [*settings, *own], free, tables=tables, workers=workers)
-                found.append((name, _figures(runs, values, seeds, pairs)))
+                given = {one.partition("=")[0] for one in own}
+                drawn = [load_ for load_ in rates if f"workloads.{load_}{NEXT}.arrivals" not in given]
+                laws = [(f"{load_}{NEXT}", "rate") for load_ in drawn]
+                runs = BatchedRuns(loaded.path, [*settings, *own], free, tables=tables, workers=workers, laws=laws)
+                every = np.column_stack([values, *(rates[load_] for load_ in drawn)])
+                found.append((name, _figures(runs, every, seeds, pairs)))
             except NotBatchableError as error:
                 message = f"the runs of '{name}' cannot be made in batches: {error}"
                 raise ScenarioError(Problem(message, file=loaded.path)) from None
@@ -182,7 +197,7 @@ def _batched(
 
 
 def _continued(loaded: Loaded, rates: Mapping[str, float], past: float, horizon: float, window: Span) -> list[str]:
-    """Overrides: every workload goes on at its measured rate, and the run lasts until the horizon."""
+    """Overrides: every workload goes on at its measured rate (Hz of each source), and the run lasts to the horizon."""
     step = loaded.scenario.run.step
     length = np.ceil((past + horizon) / step - 1e-9) * step
     events = loaded.data.get("events") or []
@@ -190,37 +205,24 @@ def _continued(loaded: Loaded, rates: Mapping[str, float], past: float, horizon:
         f"run.duration={json.dumps(show(float(length), 'time'))}",
         f"events={json.dumps(shifted(events, (window[0], window[1] + horizon)))}",
     ]
-    for name, load_ in loaded.scenario.workloads.items():
-        rate = rates.get(name, 0.0)
-        devices = len(loaded.world.select(load_.source)) or 1
-        if rate > 0.0:
-            block = dict(loaded.data["workloads"][name])
-            for key in ("active", "idle", "stop"):
-                block.pop(key, None)
-            block |= {"arrivals": f"poisson {rate / devices:.6g} Hz", "start": show(past, "time")}
-            found.append(f"workloads.{name}{NEXT}={json.dumps(block)}")
+    for name, rate in rates.items():
+        declared = loaded.data["workloads"][name].items()
+        block = {key: value for key, value in declared if key not in ("active", "idle", "stop")}
+        block |= {"arrivals": f"poisson {rate:.6g} Hz", "start": show(past, "time")}
+        found.append(f"workloads.{name}{NEXT}={json.dumps(block)}")
     return found
 
 
 def _both(changes: Sequence[str]) -> list[str]:
     """Changes of a workload are changes of what comes next."""
-    found = []
-    for change in changes:
-        path, _, value = change.partition("=")
-        keys = path.split(".")
-        if keys[0] == "workloads" and len(keys) > 2:
-            found.append(".".join([keys[0], keys[1] + NEXT, *keys[2:]]) + f"={value}")
-        else:
-            found.append(change)
-    return found
+    return [re.sub(r"^(workloads\.[^.=]+)\.", rf"\1{NEXT}.", change) for change in changes]
 
 
 def _figures(
-    runs: BatchedRuns, values: Floats | None, seeds: Sequence[int], pairs: Mapping[str, tuple[Quantity, ValuePairing]]
+    runs: BatchedRuns, values: Floats, seeds: Sequence[int], pairs: Mapping[str, tuple[Quantity, ValuePairing]]
 ) -> dict[str, Floats]:
     """Figure -> (count,) values, run by run under the same seeds."""
     rows = []
     for k, seed in enumerate(seeds):
-        some = np.zeros((1, 0)) if values is None else values[k : k + 1]
-        rows.append(named({name: answer[0] for name, answer in runs(some, seed, pairs).items()}))
+        rows.append(named({name: answer[0] for name, answer in runs(values[k : k + 1], seed, pairs).items()}))
     return {figure: np.array([row[figure] for row in rows]) for figure in rows[0]}

@@ -99,6 +99,45 @@ def test_a_batch_is_to_the_bit_its_environments(scenario, overrides):
         env.close()
 
 
+def test_one_that_ends_begins_anew_in_the_same_step_as_the_librarys_do(scenario):
+    """Gymnasium's own vector of single environments is the oracle."""
+    one = {"scenario": scenario, "tasks": ROWS}
+    many = gymnasium.make_vec(ID, 3, "vector_entry_point", **one, autoreset_mode=AutoresetMode.SAME_STEP)
+    makers = [lambda: gymnasium.make(ID, **one, disable_env_checker=True)] * 3
+    theirs = gymnasium.vector.SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
+    assert many.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    found, expected = many.reset(seed=5), theirs.reset(seed=5)
+    ends = 0
+    for played in np.stack([actions(seed) for seed in range(3)], axis=1):
+        alike(found, expected)
+        found, expected = many.step(played), theirs.step(played)
+        ends += "final_obs" in found[-1]
+    alike(found, expected)
+    assert ends == 1
+    theirs.close()
+
+
+def alike(found, expected):
+    """Whether two answers are the same to the bit, tuples and dicts within them too."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        found, expected = [found[name] for name in expected], list(expected.values())
+    if isinstance(expected, tuple | list):
+        for one, other in zip(found, expected, strict=True):
+            alike(one, other)
+    elif isinstance(expected, np.ndarray) and expected.dtype == object:
+        alike(found.tolist(), expected.tolist())
+    elif expected is None:
+        assert found is None
+    else:
+        assert np.asarray(found).tobytes() == np.asarray(expected).tobytes()
+
+
+def test_no_other_way_to_begin_anew_is_known(scenario):
+    with pytest.raises(ValueError, match="is NEXT_STEP or SAME_STEP, not AutoresetMode"):
+        ContinuumVectorEnv(scenario, 2, autoreset_mode=AutoresetMode.DISABLED)
+
+
 def test_it_is_a_vector_environment_of_the_library(scenario):
     env = gymnasium.make_vec(ID, num_envs=2, scenario=scenario, tasks=ROWS)
     assert isinstance(env, ContinuumVectorEnv)

@@ -15,10 +15,7 @@ from cosim.extensions.extcloudsim.adapter.books import summary
 from cosim.extensions.extcloudsim.adapter.check import problems
 from cosim.extensions.extcloudsim.adapter.config import DatacentreConfig
 from cosim.extensions.extcloudsim.adapter.world import MB, DatacentreWorld, build
-from cosim.extensions.extcloudsim.datacentre.layout import Ints
-from cosim.extensions.extcloudsim.datacentre.model import Datacentres
-
-Happening = tuple[float, int, Ints]  # s, 0 recover or 1 fail, hosts
+from cosim.extensions.extcloudsim.datacentre.model import Datacentres, Happening
 
 
 class DatacentreAdapter:

@@ -17,6 +17,7 @@ from copy import deepcopy
 
 import numpy as np
 
+from cosim.contract.branching import Figures
 from cosim.engine.continuum.price import Bill, PlaceTariff, StepSeries, constant
 from cosim.extensions.extcloudsim.datacentre import compatible, decide
 from cosim.extensions.extcloudsim.datacentre.account import Period, PeriodOutcome, account
@@ -36,6 +37,9 @@ from cosim.extensions.extcloudsim.datacentre.layout import (
 from cosim.extensions.extcloudsim.datacentre.quirks import SMALL
 from cosim.extensions.extcloudsim.datacentre.settings import DatacentreSettings, DatacentreState
 from cosim.extensions.extcloudsim.datacentre.sla import RULES, DeliveredService
+
+Happening = tuple[float, int, Ints]  # s, 0 recover or 1 fail, hosts
+_FIXED = ("settings", "hosts", "kinds", "machines", "tariffs", "caps", "wan", "_utilisation", "_life")
 
 
 def local(places: int = 1) -> Wan:
@@ -105,6 +109,10 @@ class Datacentres:
         self.moves: list[tuple[int, int, int]] = []  # machine, from, to: of the present period
         self.power: Floats = np.zeros(n_hosts)  # W, mean of the last stretch
         self.random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(self.settings.seed)))
+
+    def copy(self) -> Datacentres:
+        """The same present, to be continued apart; what does not change is shared, functions of one's own too."""
+        return deepcopy(self, {id(one): one for one in (getattr(self, name) for name in _FIXED)})
 
     def quirk(self, name: str) -> bool:
         """Whether a defect of the peer is wanted."""
@@ -324,3 +332,29 @@ class Datacentres:
             self._open.count(counts)
         kept = {**vars(deepcopy(self.sums)), **vars(counts)}
         return DatacentreLedger(**kept, bills=tuple(self.bills), waiting=float(self.backlog.sum()))
+
+
+def branch(model: Datacentres, candidates: Sequence[Sequence[Happening]], horizon: float) -> Figures:
+    """What becomes of the present within `horizon` s under what happens to hosts, to the bit as in a run.
+
+    Figures are sums of `DatacentreLedger`: `energy` in J, `cost` and its part `penalty` in the currency of the prices,
+    `migrations` and `restarts`, and capacity x s of work `done`, `dropped` and `waiting`. Raises `ValueError` for what
+    happens at another time.
+    """
+    end, before, rows = model.time + horizon, _sums(model), []
+    for course in candidates:
+        one = model.copy()
+        for at, fails, hosts in sorted(course, key=lambda happening: happening[:2]):
+            if not model.time <= at <= end:
+                raise ValueError(f"a candidate changes at {at:g} s, outside of {model.time:g} to {end:g} s")
+            one.advance(at)
+            (one.fail if fails else one.recover)(hosts)
+        one.advance(end)
+        rows.append({name: value - before[name] for name, value in _sums(one).items()})
+    return Figures.of(rows)
+
+
+def _sums(model: Datacentres) -> dict[str, float]:
+    ledger = model.ledger()
+    names = ("cost", "penalty", "migrations", "restarts", "done", "dropped", "waiting")
+    return {"energy": float(ledger.energy.sum()), **{name: float(getattr(ledger, name)) for name in names}}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.compiling import address_of
+from cosim.contract.branching import Figures
 from cosim.contract.records import Records
 from cosim.engine.continuum.heap import ENTRY
 from cosim.extensions.gpu_cluster.cluster import surrogate
@@ -130,11 +131,14 @@ class ClusterSimulation:
         """A figure of the kernel's grid record."""
         return self.state.grid[name][0].item()
 
-    def copy(self) -> ClusterSimulation:
-        """The same present, to be continued apart. Routes are shared."""
+    def copy(self, faults: Sequence[Fault] = ()) -> ClusterSimulation:
+        """The same present, to be continued apart, with more `faults` to come. Routes are shared."""
         other = object.__new__(ClusterSimulation)
-        other.fabric, other.jobs, other.settings = self.fabric, self.jobs, self.settings
-        other._adopt(self.state._replace(row=self.state.row.copy(), scratch=self.state.scratch.copy()))
+        settings = replace(self.settings, faults=(*self.settings.faults, *faults))
+        other.fabric, other.jobs, other.settings = self.fabric, self.jobs, settings
+        listed = _faults(settings.faults) if faults else self.state.fault
+        other._adopt(self.state._replace(row=self.state.row.copy(), scratch=self.state.scratch.copy(), fault=listed))
+        other.state.grid["fault_count"] += len(listed) - len(self.state.fault)
         return other
 
     @property
@@ -331,6 +335,10 @@ class ClusterSimulation:
             return self.state.row[:count]
         return np.roll(self.state.row, -(count % size))
 
+    def _sums(self) -> dict[str, float]:
+        names = {"completed": "done", **{name: name for name in ("refused", "restarts", "reconfigured")}}
+        return {**asdict(self.ledger()), **{name: float(self[field]) for name, field in names.items()}}
+
     def outcome(self) -> ClusterOutcome:
         """The figures up to now."""
         job, jobs, g = self.state.job, self.jobs, self.state.grid[0]
@@ -360,6 +368,28 @@ def simulate(fabric: Fabric, jobs: Jobs, settings: ClusterSettings | None = None
     made = ClusterSimulation(fabric, jobs, settings)
     made.advance()
     return made
+
+
+def branch(simulation: ClusterSimulation, candidates: Sequence[Sequence[Fault]], horizon: float) -> Figures:
+    """What becomes of the present within `horizon` s under more faults, to the bit as if the settings had them.
+
+    `completed`, `refused`, `restarts` and `reconfigured` count, `response` is the mean s from arrival to end of the
+    jobs that ended (NaN without any), those of `ClusterLedger` are GPU s. Raises `ValueError` for a fault that is not
+    in the future, and when a policy outside the model has to decide.
+    """
+    now, rows = simulation.now, []
+    if any(not fault.at > now for faults in candidates for fault in faults) or not horizon >= 0.0:
+        raise ValueError(f"faults come after {now:g} s, where candidates begin, and horizons are not below 0 s")
+    before = simulation.copy()._sums()  # a ledger settles what runs
+    for faults in candidates:
+        one = simulation.copy(faults)
+        if not one.advance(now + horizon):
+            raise ValueError("the cluster waits for a decision about its order")
+        fresh = (one.state.job["state"] == l.DONE) & (simulation.state.job["state"] != l.DONE)
+        times = (one.state.job["end"] - one.jobs.arrival)[fresh]
+        sums = {name: value - before[name] for name, value in one._sums().items()}
+        rows.append({**sums, "response": float(times.mean()) if len(times) else math.nan})
+    return Figures.of(rows)
 
 
 def keys(jobs: Jobs, order: str, seed: int = 0) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -14,6 +15,7 @@ import pytest
 from benchmarks.whatif import course, of_run
 from cosim.contract.errors import RunError, ScenarioError
 from cosim.results.folder import RunFolder, digests
+from cosim.results.load import load as load_run
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
@@ -79,6 +81,17 @@ def test_candidates_are_answered_with_bands_and_differences(recorded, tmp_path):
         what_if(
             scenario, run, {"typo": ["nodes.wrker.cpu=1 x 2 GHz"]}, folder=tmp_path, horizon=20.0, warm=10.0, count=5
         )
+
+
+def test_bands_are_as_wide_as_the_count_of_arrivals_leaves_the_rate_open(recorded, tmp_path):
+    scenario, run = recorded
+    with closing(load_run(run)) as tables:
+        (n,) = tables.execute("SELECT count(*) FROM task WHERE created >= 10").fetchone()
+    (found,) = what_if(scenario, run, {}, folder=tmp_path, horizon=20.0, warm=20.0, count=300, workers=1)
+    band = found.bands["completed"]
+    # Poisson over 20 s at a rate that is Gamma(n + 1/2, 20 s): mean n + 1/2, variance 2 (n + 1/2); 90 % of a normal
+    assert band.middle == pytest.approx(n + 0.5, rel=0.05)
+    assert band.high - band.low == pytest.approx(2 * 1.645 * (2 * (n + 0.5)) ** 0.5, rel=0.15)
 
 
 def test_events_are_changes_of_a_batch_as_well(recorded, tmp_path):

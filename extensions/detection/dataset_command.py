@@ -10,10 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from cosim.cli.arguments import Overrides
+from cosim.cli.arguments import Overrides, names_in
 from cosim.cli.console import Json, count, emit, errors, note
 from cosim.contract.errors import SetupError
-from cosim.contract.units import parse
 
 
 def dataset(
@@ -75,7 +74,7 @@ def dataset(
         words = {"signals": signals, "columns": columns, "keep": keep, "drop": drop}
         times = {"window": window, "every": every, "within": within, "ahead": ahead}
         asked = {
-            **{key: _words(text) for key, text in words.items() if text is not None},
+            **{key: tuple(names_in(text)) for key, text in words.items() if text is not None},
             **{key: _time(key, text) for key, text in times.items() if text is not None},
             "label": label, "at": at, "node": node, "by": by, "blocks": blocks, "seed": split_seed,
             "shares": _shares(shares) if shares is not None else None, "causes": tuple(cause) if cause else None,
@@ -128,10 +127,10 @@ def _shown(done: int, of: int) -> None:
         note(f"{done} of {of} scenes")
 
 
-def _time(option: str, text: str | None) -> float | None:
+def _time(option: str, text: str) -> float:
     """Seconds."""
-    if text is None:
-        return None
+    from cosim.contract.units import parse
+
     try:
         return parse(text, "time")
     except ValueError as error:
@@ -145,13 +144,9 @@ def _date(text: str) -> str:
         raise SetupError(f"--published: '{text}' is not a date, as 2026-05-04") from None
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
 def _shares(text: str) -> tuple[float, float, float]:
     try:
-        train, valid, test = (float(word) for word in _words(text))
+        train, valid, test = (float(word) for word in names_in(text))
     except ValueError:
         raise SetupError(f"--shares: '{text}' is not three numbers, as 0.6,0.2,0.2") from None
     return train, valid, test
