@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cosim.compiled.compiling import codes
+from cosim.compiled.compiling import codes, ready
 from cosim.engine.continuum.draw import uniform
 from cosim.engine.continuum.jit import jit
 from cosim.engine.continuum.queue import put, queue
@@ -152,3 +152,8 @@ def outlook(world: Record) -> tuple[float, float, float]:
     t = task(s.tasks, s.asked)
     wlan, wan = wlan_delay(s, t.place, t.upload, True), wan_delay(s, t.place, t.upload, True)
     return wlan, wan, uniform(device(s.devices, t.device).key, t.number, TIER)
+
+
+def compiled() -> bool:
+    """Whether a simulation starts without compiling (some 20 s once per version and machine)."""
+    return ready(begin, act)

@@ -17,8 +17,9 @@ from copy import deepcopy
 
 import numpy as np
 
+from cosim.compiled.compiling import ready
 from cosim.engine.continuum.price import Bill, PlaceTariff, StepSeries, constant
-from cosim.extensions.extcloudsim.datacentre import compatible, decide
+from cosim.extensions.extcloudsim.datacentre import compatible, control, decide
 from cosim.extensions.extcloudsim.datacentre.account import Period, PeriodOutcome, account
 from cosim.extensions.extcloudsim.datacentre.books import DatacentreLedger, Open, PeriodCounts, Sums
 from cosim.extensions.extcloudsim.datacentre.layout import (
@@ -323,3 +324,8 @@ class Datacentres:
             self._open.count(counts)
         kept = {**vars(deepcopy(self.sums)), **vars(counts)}
         return DatacentreLedger(**kept, bills=tuple(self.bills), waiting=float(self.backlog.sum()))
+
+
+def compiled() -> bool:
+    """Whether the model starts without compiling (some 30 s once per version and machine)."""
+    return ready(control.consolidate, account)
