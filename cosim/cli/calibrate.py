@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cosim.cli.arguments import Overrides, Untrusted
-from cosim.cli.console import Json, count, emit, errors, note
+from cosim.cli.console import Json, count, emit, errors, note, table
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.trust import distrust
 from cosim.contract.units import parse
@@ -357,12 +357,6 @@ def _unit(unit: str) -> str:
 
 def _value(value: object) -> str:
     return f"{value:.5g}" if isinstance(value, float) else str(value)
-
-
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as aligned lines."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _words(seconds: float) -> str:

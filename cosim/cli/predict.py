@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cosim.cli.arguments import Overrides, ScenarioPath
-from cosim.cli.console import Json, emit, errors, note
+from cosim.cli.console import Json, emit, errors, note, table
 
 if TYPE_CHECKING:
     from cosim.twin.prediction.predict import BandPrediction
@@ -67,7 +67,6 @@ def predict(
 
 
 def _text(found: BandPrediction, level: float, every: bool, files: Callable[[], list[str]]) -> str:
-    from cosim.cli.calibrate import table
     from cosim.report.tables import unit_of
     from cosim.report.text import figure
 

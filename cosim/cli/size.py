@@ -9,6 +9,7 @@ import typer
 
 from cosim.cli.arguments import Overrides, ScenarioPath
 from cosim.cli.console import Json, count, emit, errors, note
+from cosim.cli.console import table as aligned
 from cosim.cli.sweep import limit_of
 from cosim.contract.errors import SetupError
 from cosim.contract.units import parse
@@ -82,9 +83,8 @@ def _lines(sizing: Sizing) -> list[str]:
 
     found = table(sizing)
     rows = [found.heads, *(tuple(cell.text for cell in row) for row in found.rows)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
-        *("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows),
+        *aligned(rows),
         "",
         sizing.sentence(),
         *cost_words(sizing),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import typer
 
 from cosim.cli.arguments import Overrides, ScenarioPath, Untrusted, names_in
-from cosim.cli.console import Json, count, emit, errors, note
+from cosim.cli.console import Json, count, emit, errors, note, table
 from cosim.contract.errors import CosimError, Problem, ScenarioError, refuse
 from cosim.contract.trust import distrust
 from cosim.contract.units import parse
@@ -212,8 +212,7 @@ def _table(groups: Sequence[Group], chosen: Sequence[str]) -> list[str]:
         estimates = some.estimates()
         shown = [estimated(key, estimates.get(key)) for key in keys]
         rows.append([*(str(some.assignment.get(path, "–")) for path in paths), str(len(some.runs)), *shown])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = table(rows)
     if len(groups) > _ROWS:
         lines.append(f"and {len(groups) - _ROWS} more combinations, in the report")
     note = ["mean ± half of the 95 % confidence interval"] if any(len(some.runs) > 1 for some in groups) else []

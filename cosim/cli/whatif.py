@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cosim.cli.arguments import Overrides, ScenarioPath
-from cosim.cli.console import Json, emit, errors, note
+from cosim.cli.console import Json, emit, errors, note, table
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.seals import unsealed
 from cosim.contract.units import parse
@@ -114,7 +114,6 @@ def posterior(folder: Path) -> list[Mapping[str, float]]:
 
 
 def _text(found: list[WhatIfAnswer], level: float) -> str:
-    from cosim.cli.calibrate import table
     from cosim.report.tables import unit_of
     from cosim.report.text import quantity
 
@@ -144,6 +143,4 @@ def _exact(found: list[WhatIfAnswer]) -> bool:
 
 
 def _states(states: list[AdapterState]) -> str:
-    from cosim.cli.calibrate import table
-
     return "\n".join(table([["adapter", "state", "why"], *([one.adapter, one.how, one.why] for one in states)]))
