@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cosim.cli.arguments import names_in
 from cosim.cli.console import Json, emit, errors
 from cosim.contract.errors import SetupError
 
@@ -26,7 +27,7 @@ def figure(
         from cosim.report import figure as drawing
         from cosim.results.load import load_all
 
-        wanted = [word.strip() for word in formats.split(",") if word.strip()]
+        wanted = names_in(formats)
         unknown = sorted(set(wanted) - {*drawing.DRAWN, *drawing.WRITTEN})
         if unknown or not wanted:
             known = ", ".join((*drawing.DRAWN, *drawing.WRITTEN))

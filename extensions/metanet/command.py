@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cosim.cli.arguments import names_in
 from cosim.cli.console import Json, emit, errors, note
 from cosim.cli.sweep import limit_of
 from cosim.contract.errors import SetupError
@@ -53,15 +54,16 @@ def schedulers(
         from cosim.schedulers import SchedulerError, installed_names, scheduler_names
 
         search_in(Path())
-        worlds = _words(world) or list(suite.names())
+        worlds = names_in(",".join(world)) or list(suite.names())
         models = {"interval" if one in suite.names() else scenarios.model(one) for one in worlds}
         if len(models) > 1:
             raise SetupError("--world: name worlds of one model at a time, as their schedulers are others")
         (model,) = models
         search_in(Path())  # again: a scenario brings its own folder
         every = table.entries_of(model)
-        names = [*(_words(only) or every), *entry]
-        for option, given in (("--only", _words(only)), ("--entry", entry)):
+        chosen = names_in(",".join(only))
+        names = [*(chosen or every), *entry]
+        for option, given in (("--only", chosen), ("--entry", entry)):
             named = (*every, *scheduler_names("task" if model == "continuum" else "interval"), *installed_names())
             strange = [one for one in given if ":" not in one and one not in named]
             if strange:
@@ -99,10 +101,6 @@ def schedulers(
         emit(found | {"folder": str(out)}, as_json, lambda: _text(found, out))
         if ended:
             raise typer.Exit(1)
-
-
-def _words(given: list[str]) -> list[str]:
-    return [word.strip() for word in ",".join(given).split(",") if word.strip()]
 
 
 def _text(found: dict[str, Any], out: Path) -> str:
