@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from cosim.cli.console import interactive, note
@@ -50,9 +49,7 @@ class RunProgress:
             self._task = self._bar.add_task(self._plan.name, total=self._plan.duration)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 
@@ -98,9 +95,7 @@ class Waiting:
     def __enter__(self) -> Waiting:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.done()
 
     def done(self) -> None:
