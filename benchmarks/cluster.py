@@ -181,7 +181,10 @@ def switching(seeds: int) -> list[Figure]:
             run = simulate(fabric, jobs, ClusterSettings("routed", "pack", strict=False, topologies=(name,)))
             rows[name].append(run.outcome().utilisation)
         both = ClusterSimulation(fabric, jobs, ClusterSettings("routed", "pack", strict=False, topologies=names))
-        topology.in_phases(both, 1800.0)
+        while not both.over:
+            until = both.now + 1800.0
+            both.advance(until)
+            topology.choose(both)
         rows["switched"].append(both.outcome().utilisation)
     found = []
     for name in names:

@@ -45,11 +45,3 @@ def choose(simulation: ClusterSimulation, ahead: int = AHEAD) -> int:
         simulation.switch(best)
         return best
     return present
-
-
-def in_phases(simulation: ClusterSimulation, every: float, ahead: int = AHEAD) -> None:
-    """Run to the end, choosing the topology anew every so many s."""
-    while not simulation.over:
-        before = simulation.now
-        simulation.advance(before + every)
-        choose(simulation, ahead)
