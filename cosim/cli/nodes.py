@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cosim.cli.console import Json, emit, errors
+from cosim.cli.console import Json, emit, errors, table
 from cosim.contract import environment
 
 
@@ -38,9 +38,7 @@ def _table(answer: Mapping[str, Any]) -> str:
         ("node", "state", "since", "offset", "round trip", "load", "tasks", "shaped", ""),
         *map(_row, answer["nodes"]),
     ]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([f"gateway at {answer['address']}", *lines])
+    return "\n".join([f"gateway at {answer['address']}", *table(rows)])
 
 
 def _row(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cosim.cli.console import Json, emit, errors, note
+from cosim.cli.console import Json, emit, errors, note, table
 from cosim.contract.errors import RunError, SetupError
 
 if TYPE_CHECKING:
@@ -92,5 +92,4 @@ def _lines(known: list[Claim]) -> list[str]:
     heads = ("ID", "source", "what", "minutes", "--quick", "needs")
     rows = [heads, *((one.id, one.source, one.what, f"{one.minutes[0]:g}", f"{one.minutes[1]:g}",
                       ", ".join(one.packages)) for one in known)]  # fmt: skip
-    widths = [max(len(row[k]) for row in rows) for k in range(len(heads))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return table(rows)
