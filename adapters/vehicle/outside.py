@@ -32,6 +32,31 @@ _BY = {"autopilot": "flown by its own autopilot", "physics": "moved by a physics
 _LOOK = 0.01  # s of wall time between two looks while the run waits for autopilots
 
 
+class VehicleSource(Protocol):
+    """The autopilot of one vehicle, or the physics."""
+
+    name: str
+    row: int  # of the fleet
+    part: str  # which part of it is external: autopilot or physics
+
+    def seek(self) -> bool:
+        """Whether it is there, before the run starts; then the vehicle's row shows it."""
+
+    def fly(self, until: float, there: bool) -> bool:
+        """Bring the vehicle's row to `until` s. Whether its autopilot was there; `there`: whether it was before."""
+
+    def unknown(self) -> tuple[str, ...]:
+        """Columns of `vehicle` that it does not report."""
+        return ()
+
+    def orders(self) -> MavlinkPilot | None:
+        """What carries out the orders in its row, if it takes any while it is there."""
+        return None
+
+    def close(self) -> None:
+        """Release everything; may be called twice."""
+
+
 def ardupilots(
     context: Context, fleet: VehicleFleet, roster: VehicleRoster, config: VehicleConfig, names: list[str]
 ) -> Iterator[ArduPilot]:
@@ -74,8 +99,11 @@ def moved_elsewhere(
     return made
 
 
-class MovedElsewhere:
-    """A vehicle of the fleet that our autopilot flies and another program moves."""
+class MovedElsewhere(VehicleSource):
+    """A vehicle of the fleet that our autopilot flies and another program moves.
+
+    Its battery is ours, and our autopilot obeys the row.
+    """
 
     part = "physics"
 
@@ -99,39 +127,9 @@ class MovedElsewhere:
         self._until = until
         return found
 
-    def unknown(self) -> tuple[str, ...]:
-        """Nothing: the battery is ours."""
-        return ()
-
-    def orders(self) -> None:
-        """Nothing else: our autopilot obeys the row."""
-
     def close(self) -> None:
         """Send no more."""
         self._pilot.close()
-
-
-class VehicleSource(Protocol):
-    """The autopilot of one vehicle, or the physics."""
-
-    name: str
-    row: int  # of the fleet
-    part: str  # which part of it is external: autopilot or physics
-
-    def seek(self) -> bool:
-        """Whether it is there, before the run starts; then the vehicle's row shows it."""
-
-    def fly(self, until: float, there: bool) -> bool:
-        """Bring the vehicle's row to `until` s. Whether its autopilot was there; `there`: whether it was before."""
-
-    def unknown(self) -> tuple[str, ...]:
-        """Columns of `vehicle` that it does not report."""
-
-    def orders(self) -> MavlinkPilot | None:
-        """What carries out the orders in its row, if it takes any while it is there."""
-
-    def close(self) -> None:
-        """Release everything; may be called twice."""
 
 
 class Outside:
