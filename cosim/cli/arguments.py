@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.units import parse
 
 SCENARIO = typer.Argument(help="A scenario file, or a folder that holds scenario.cosim.yaml.")
 ScenarioPath = Annotated[Path, SCENARIO]
@@ -22,3 +26,16 @@ Force = Annotated[bool, typer.Option("--force", help="Also what this machine can
 def names_in(text: str) -> list[str]:
     """The names in a list with commas."""
     return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def limit_of(text: str | None, option: str = "timeout", wanted: str = "to run") -> float | None:
+    """The seconds given by `--timeout` or another option, which leave time for what is `wanted`. `ScenarioError`."""
+    if text is None:
+        return None
+    try:
+        seconds = parse(text, "time")
+    except ValueError as error:
+        raise ScenarioError(Problem(str(error), option, hint="write it as '90 s' or '10 min'")) from None
+    if not 0.0 < seconds < math.inf:
+        raise ScenarioError(Problem(f"'{text}' leaves no time {wanted}", option, hint="write a time above 0"))
+    return seconds

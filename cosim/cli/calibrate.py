@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cosim.cli.arguments import Overrides, Untrusted
+from cosim.cli.arguments import Overrides, Untrusted, limit_of
 from cosim.cli.console import Json, count, emit, errors, note, table
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.trust import distrust
-from cosim.contract.units import parse
 
 if TYPE_CHECKING:
     from cosim.scenario.load import Loaded
@@ -197,14 +196,7 @@ def _budget(time_text: str | None, runs: int | None, seconds: float | None, decl
     from cosim.twin.search.meter import Budget
 
     if time_text is not None:
-        try:
-            seconds = parse(time_text, "time")
-        except ValueError as error:
-            raise ScenarioError(Problem(str(error), "budget", hint="write it as '90 s' or '2 min'")) from None
-        if not seconds > 0.0:
-            raise ScenarioError(
-                Problem(f"'{time_text}' leaves no time to search", "budget", hint="write a time above 0")
-            )
+        seconds = limit_of(time_text, "budget", "to search")
     return Budget(runs or declared or RUNS, math.inf if seconds is None else seconds)
 
 

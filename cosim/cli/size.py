@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cosim.cli.arguments import Overrides, ScenarioPath
+from cosim.cli.arguments import Overrides, ScenarioPath, limit_of
 from cosim.cli.console import Json, count, emit, errors, note
 from cosim.cli.console import table as aligned
-from cosim.cli.sweep import limit_of
 from cosim.contract.errors import SetupError
 from cosim.contract.units import parse
 

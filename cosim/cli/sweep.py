@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from cosim.cli.arguments import Overrides, ScenarioPath, Untrusted, names_in
+from cosim.cli.arguments import Overrides, ScenarioPath, Untrusted, limit_of, names_in
 from cosim.cli.console import Json, count, emit, errors, note, table
-from cosim.contract.errors import CosimError, Problem, ScenarioError, refuse
+from cosim.contract.errors import CosimError, refuse
 from cosim.contract.trust import distrust
-from cosim.contract.units import parse
 
 Driver = Literal["mosaik", "loop"]
 
@@ -183,19 +181,6 @@ def _write_reports(folder: SweepFolder, quiet: bool) -> None:
             write_report(run)
         except CosimError as refused:  # the sweep's page reports it as well
             note(f"no report of {run.name}: {refused}")
-
-
-def limit_of(timeout: str | None, option: str = "timeout") -> float | None:
-    """The seconds given by `--timeout` or another option. Raises `ScenarioError`."""
-    if timeout is None:
-        return None
-    try:
-        seconds = parse(timeout, "time")
-    except ValueError as error:
-        raise ScenarioError(Problem(str(error), option, hint="write it as '90 s' or '10 min'")) from None
-    if not 0.0 < seconds < math.inf:
-        raise ScenarioError(Problem(f"'{timeout}' leaves no time to run", option, hint="write a time above 0"))
-    return seconds
 
 
 def _table(groups: Sequence[Group], chosen: Sequence[str]) -> list[str]:

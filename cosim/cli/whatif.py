@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cosim.cli.arguments import Overrides, ScenarioPath
+from cosim.cli.arguments import Overrides, ScenarioPath, limit_of
 from cosim.cli.console import Json, emit, errors, note, table
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.seals import unsealed
-from cosim.contract.units import parse
 
 if TYPE_CHECKING:
     from cosim.results.again import AdapterState
@@ -62,8 +61,9 @@ def whatif(
         if run is None:
             raise ScenarioError(Problem("it is missing", "run", hint="give the run's folder with --run"))
         found = what_if(
-            scenario, run, candidates(change or []), folder=out / "whatif", horizon=_seconds("horizon", horizon),
-            warm=_seconds("warm", warm) if warm else None, now=_seconds("now", now) if now else None,
+            scenario, run, candidates(change or []), folder=out / "whatif",
+            horizon=limit_of(horizon, "horizon", "ahead") or 0.0, warm=limit_of(warm, "warm", "ahead"),
+            now=limit_of(now, "now", "ahead"),
             draws=posterior(twin) if twin else (), count=runs, level=level, seed=seed, overrides=overrides or (),
             hosts=hosts, exact=exact,
         )  # fmt: skip
@@ -86,16 +86,6 @@ def candidates(changes: list[str]) -> dict[str, list[str]]:
             raise ScenarioError(Problem(f"'{wrong or text}' changes nothing", "change", hint=hint))
         found[name.strip()] = settings
     return found
-
-
-def _seconds(name: str, text: str) -> float:
-    try:
-        value = parse(text, "time")
-    except ValueError as error:
-        raise ScenarioError(Problem(str(error), name, hint="write it as '5 min'")) from None
-    if not value > 0.0:
-        raise ScenarioError(Problem(f"'{text}' is no time ahead", name, hint="write a time above 0"))
-    return value
 
 
 def posterior(folder: Path) -> list[Mapping[str, float]]:

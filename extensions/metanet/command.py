@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from cosim.cli.arguments import names_in
+from cosim.cli.arguments import limit_of, names_in
 from cosim.cli.console import Json, emit, errors, note
-from cosim.cli.sweep import limit_of
 from cosim.contract.errors import SetupError
 from cosim.contract.functions import search_in
 from cosim.contract.hints import did_you_mean
