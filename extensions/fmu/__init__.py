@@ -23,8 +23,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from cosim.contract.errors import SetupError
-from cosim.contract.extras import how_to_install
+from cosim.contract.errors import SetupError, require
 from cosim.scenario.load import Loaded, load
 from cosim.scenario.named import files_named, texts
 from cosim.scenario.plan.catalogue import signals_of
@@ -62,10 +61,9 @@ def write_fmu(
     scenario that cannot be, and `SetupError` for patterns that select nothing or too much, files at absolute paths,
     an `out` that is there already, and where the package pythonfmu3 is not installed.
     """
-    try:
-        from pythonfmu3 import FmuBuilder
-    except ImportError:
-        raise SetupError(f"module 'pythonfmu3' is not installed: {how_to_install('fmi')}") from None
+    require("fmi", "pythonfmu3")
+    from pythonfmu3 import FmuBuilder
+
     if out.exists() and not force:
         raise SetupError(f"{out} is there already; name another file with --out, or replace it with --force")
     if not out.parent.is_dir():
