@@ -32,8 +32,8 @@ LIMITS = {
     "arrows": 71,
     "circles of rooms": 0,
     "circles of modules": 0,
-    "lines of the core": 104_751,
-    "lines": 148_280,
+    "lines of the core": 104_730,
+    "lines": 148_244,
     "class names with several homes": 10,
 }
 
