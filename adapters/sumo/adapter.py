@@ -13,8 +13,7 @@ from cosim.adapters.sumo.backend import Columns, LibsumoBackend, SumoBackend
 from cosim.adapters.sumo.check import file_of, net_of, problems
 from cosim.adapters.sumo.config import SumoConfig, option
 from cosim.adapters.sumo.roster import PresentVehicles
-from cosim.adapters.sumo.space import Alignment, RegionFence
-from cosim.adapters.sumo.streets import write_streets
+from cosim.adapters.sumo.space import Alignment, RegionFence, write_streets
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import RunError, refuse
 from cosim.contract.frame import Frame

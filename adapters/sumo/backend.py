@@ -9,10 +9,11 @@ import contextlib
 import io
 import logging
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from cosim.contract.errors import RunError
 
@@ -33,82 +34,83 @@ class Moves:
     running: int  # inserted and not arrived, those in a teleport included
 
 
-class SumoBackend(Protocol):
-    """A SUMO simulation. Every method may raise `RunError` with SUMO's own words."""
+class SumoBackend(ABC):
+    """A SUMO simulation, with what is asked in the same words over libsumo and over TraCI.
 
+    Every method may raise `RunError` with SUMO's own words.
+    """
+
+    _sumo: Any  # the libsumo module, or a TraCI connection
+
+    @abstractmethod
     def start(self, arguments: Sequence[str]) -> None:
         """Load the simulation, without a step."""
 
     def time(self) -> float:
         """SUMO's time (s): that of the step which comes next."""
+        return float(self._sumo.simulation.getTime())
 
     def step_length(self) -> float:
         """SUMO's step length (s)."""
+        return float(self._sumo.simulation.getDeltaT())
 
+    @abstractmethod
     def advance(self, until: float) -> Moves:
         """Simulate all steps before `until` (s)."""
 
     def visible(self) -> Sequence[str]:
         """All vehicles that are on the road or parked beside it, in SUMO's order."""
+        found: Sequence[str] = self._sumo.vehicle.getIDList()
+        return found
 
-    def watch(self, vehicle: str) -> None:
+    def watch(self, vehicle: str) -> None:  # noqa: B027 - only subscriptions have to be made ready
         """Get ready to `read` a vehicle in this step and the following ones."""
 
-    def unwatch(self, vehicle: str) -> None:
+    def unwatch(self, vehicle: str) -> None:  # noqa: B027
         """Undo `watch` of a vehicle that is still there."""
 
+    @abstractmethod
     def read(self, vehicles: Iterable[str], into: Columns) -> None:
         """Write the state of watched vehicles into the columns, in the order given."""
 
     def place(self, vehicle: str) -> tuple[float, float]:
         """Position (m) of one vehicle, watched or not."""
-
-    def vehicle_class(self, vehicle: str) -> str:
-        """SUMO's class of a vehicle, for example passenger."""
-
-    def project(self, longitude: float, latitude: float) -> tuple[float, float] | None:
-        """WGS84 (deg) to the network's metres, None for a network without projection."""
-
-    def elevated(self) -> bool:
-        """True when the network has heights."""
-
-    def statistic(self, key: str) -> int:
-        """One of SUMO's `stats.*` counters."""
-
-    def version(self) -> str:
-        """For example SUMO 1.28.0."""
-
-    def close(self) -> None:
-        """End the simulation. May be called twice."""
-
-
-class Questions:
-    """What is asked in the same words over libsumo and over TraCI."""
-
-    _sumo: Any  # the libsumo module, or a TraCI connection
-
-    def place(self, vehicle: str) -> tuple[float, float]:
         x, y = self._sumo.vehicle.getPosition(vehicle)
         return x, y
 
     def vehicle_class(self, vehicle: str) -> str:
+        """SUMO's class of a vehicle, for example passenger."""
         return str(self._sumo.vehicle.getVehicleClass(vehicle))
 
     def project(self, longitude: float, latitude: float) -> tuple[float, float] | None:
-        return projected(self._sumo.simulation, longitude, latitude)
+        """WGS84 (deg) to the network's metres, None for a network without projection, which gives them back."""
+        x, y = self._sumo.simulation.convertGeo(longitude, latitude, True)
+        return None if (x, y) == (longitude, latitude) else (x, y)
 
     def elevated(self) -> bool:
-        return has_heights(self._sumo.junction)
+        """Whether the network has heights: a junction lies at another one than zero."""
+        junction = self._sumo.junction
+        points = (junction.getPosition(name, True) for name in junction.getIDList())
+        return any(len(point) > 2 and point[2] != 0.0 for point in points)
 
     def statistic(self, key: str) -> int:
+        """One of SUMO's `stats.*` counters."""
         return int(float(self._sumo.simulation.getParameter("", key) or 0))
 
     def version(self) -> str:
+        """For example SUMO 1.28.0."""
         return str(self._sumo.getVersion()[1])
 
+    @abstractmethod
+    def close(self) -> None:
+        """End the simulation. May be called twice."""
 
-class LibsumoBackend(Questions):
-    """libsumo: no socket, but one simulation per process, and the interpreter lock is held meanwhile."""
+
+class LibsumoBackend(SumoBackend):
+    """libsumo: no socket, but one simulation per process, and the interpreter lock is held meanwhile.
+
+    Nothing is subscribed: getters cost less when there is no socket.
+    """
 
     def __init__(self, log_file: Path) -> None:
         self._log_file = log_file
@@ -141,12 +143,6 @@ class LibsumoBackend(Questions):
     def _explain(self, what: str, error: BaseException) -> str:
         return explain(what, error, self._log_file)
 
-    def time(self) -> float:
-        return float(self._sumo.simulation.getTime())
-
-    def step_length(self) -> float:
-        return float(self._sumo.simulation.getDeltaT())
-
     def advance(self, until: float) -> Moves:
         simulation = self._sumo.simulation
         try:
@@ -161,16 +157,6 @@ class LibsumoBackend(Questions):
             bool(landed) or simulation.getStartingTeleportNumber() > 0,
             self.statistic("stats.vehicles.running"),
         )
-
-    def visible(self) -> Sequence[str]:
-        found: Sequence[str] = self._sumo.vehicle.getIDList()
-        return found
-
-    def watch(self, vehicle: str) -> None:
-        """Nothing to do: getters cost less than subscriptions when there is no socket."""
-
-    def unwatch(self, vehicle: str) -> None:
-        """Nothing to do."""
 
     def read(self, vehicles: Iterable[str], into: Columns) -> None:
         x, y, z, speed, heading = into
@@ -197,17 +183,6 @@ def _readers(libsumo: Any) -> tuple[Any, Any, Any]:  # noqa: ANN401 - a compiled
     names = ("getPosition3D", "getSpeed", "getAngle")
     found = [getattr(native, f"vehicle_{name}", None) or getattr(libsumo.vehicle, name) for name in names]
     return found[0], found[1], found[2]
-
-
-def projected(simulation: Any, longitude: float, latitude: float) -> tuple[float, float] | None:  # noqa: ANN401
-    """`convertGeo` of either interface; a network without projection gives its argument back."""
-    x, y = simulation.convertGeo(longitude, latitude, True)
-    return None if (x, y) == (longitude, latitude) else (x, y)
-
-
-def has_heights(junction: Any) -> bool:  # noqa: ANN401 - the junction domain of either interface
-    """True when a junction lies at another height than zero."""
-    return any(len(p) > 2 and p[2] != 0.0 for p in (junction.getPosition(name, True) for name in junction.getIDList()))
 
 
 def explain(what: str, error: BaseException, log_file: Path, lines: int = 8) -> str:

@@ -16,7 +16,7 @@ import traci
 import traci.constants as tc
 
 from cosim.adapters.sumo import install
-from cosim.adapters.sumo.backend import Columns, Moves, Questions, explain
+from cosim.adapters.sumo.backend import Columns, Moves, SumoBackend, explain
 from cosim.contract.errors import RunError
 
 PATIENCE = 30  # s to wait for SUMO's socket
@@ -32,7 +32,7 @@ RETRY = 0.05  # s between two attempts to connect
 FAILURES = (traci.TraCIException, traci.FatalTraCIError, OSError)
 
 
-class TraciBackend(Questions):
+class TraciBackend(SumoBackend):
     """A SUMO of our own (with or without a window), or one that listens at `server`."""
 
     def __init__(self, log_file: Path, *, gui: bool = False, server: str = "") -> None:
@@ -71,12 +71,6 @@ class TraciBackend(Questions):
             said = console.read_text(errors="replace").strip()
             raise OSError(said or str(error)) from error
 
-    def time(self) -> float:
-        return float(self._sumo.simulation.getTime())
-
-    def step_length(self) -> float:
-        return float(self._sumo.simulation.getDeltaT())
-
     def advance(self, until: float) -> Moves:
         try:
             self._sumo.simulationStep(until)
@@ -86,10 +80,6 @@ class TraciBackend(Questions):
         changes = self._sumo.simulation.getSubscriptionResults()
         departed, arrived, starting, landed = (changes[variable] for variable in CHANGES)
         return Moves(departed, arrived, landed, bool(landed or starting), running)
-
-    def visible(self) -> Sequence[str]:
-        found: Sequence[str] = self._sumo.vehicle.getIDList()
-        return found
 
     def watch(self, vehicle: str) -> None:
         self._sumo.vehicle.subscribe(vehicle, ASKED)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.adapters.vehicle.ardupilot import ardupilots
 from cosim.adapters.vehicle.config import LONGER, VehicleConfig
-from cosim.adapters.vehicle.keys import vehicles_of
-from cosim.adapters.vehicle.physics import moved_elsewhere
+from cosim.adapters.vehicle.keys import Vehicle, vehicles_of
 from cosim.adapters.vehicle.roster import VehicleRoster
-from cosim.contract.adapter import Context
+from cosim.autopilot.ardupilot import ArduPilot, words
+from cosim.autopilot.geodesy import Ground
+from cosim.autopilot.json_pilot import JsonPilot
+from cosim.autopilot.table import PHYSICS_PORT, TCP_STEP, Address, address
+from cosim.contract.adapter import Context, Requirement
+from cosim.contract.entities import Node
 from cosim.contract.errors import RunError
 from cosim.contract.frame import Array
-from cosim.physics.vehicles import VehicleFleet
+from cosim.physics.vehicles import Rover, VehicleFleet
 from cosim.physics.vehicles.layout import COPTER
 
 if TYPE_CHECKING:
@@ -44,12 +47,89 @@ class VehicleSource(Protocol):
 
     def unknown(self) -> tuple[str, ...]:
         """Columns of `vehicle` that it does not report."""
+        return ()
 
     def orders(self) -> MavlinkPilot | None:
         """What carries out the orders in its row, if it takes any while it is there."""
+        return None
 
     def close(self) -> None:
         """Release everything; may be called twice."""
+
+
+def ardupilots(
+    context: Context, fleet: VehicleFleet, roster: VehicleRoster, config: VehicleConfig, names: list[str]
+) -> Iterator[ArduPilot]:
+    """One for each of `names`, nodes with `autopilot: ardupilot-json`; logs a table of commands that start them."""
+    path, geo, lines = f"adapters.{context.name}.ardupilot.bind", context.scene.geo, list[str]()
+    first = address(config.ardupilot.bind, path)
+    ground = None if geo is None else Ground((geo.latitude, geo.longitude, geo.height))
+    mavlink = not Requirement("pymavlink", "vehicles").missing()
+    for number, name in enumerate(names):
+        at, row = Address(first.host, first.port + TCP_STEP * number), roster.row[name]
+        heading, level = float(roster.headings[row]), float(roster.levels[row])
+        made = ArduPilot(
+            name, row, fleet, roster.airframes[row], roster.homes[row], at,
+            heading=heading, level=level, patience=config.real.patience, mavlink=mavlink, warn=log.warning,
+        )  # fmt: skip
+        yield made
+        if name in roster.commanded:
+            assert ground is not None, "check has seen to it"
+            made.obey(ground, config.ardupilot.arming)
+        program = "ardurover" if isinstance(roster.airframes[row], Rover) else "arducopter"
+        instance, rest = divmod(at.port - PHYSICS_PORT, TCP_STEP)
+        home = None if ground is None else ground.place(*roster.homes[row])
+        lines.append(f"{name}  UDP {at}  {' '.join(words(program, at.host, -1 if rest else instance, home, heading))}")
+    log.warning("physics for ArduPilots of %s:\n%s", context.name, "\n".join(lines))
+
+
+def moved_elsewhere(
+    fleet: VehicleFleet, roster: VehicleRoster, config: VehicleConfig, nodes: list[Node]
+) -> list[MovedElsewhere]:
+    """One for each of `nodes`, which have `physics`."""
+    made = []
+    for node in nodes:
+        vehicle = Vehicle.of(node)
+        assert vehicle is not None
+        assert vehicle.physics is not None
+        settings, row = vehicle.physics, roster.row[node.id]
+        at = address(settings.address, f"nodes.{node.id}.vehicle.physics.address")
+        pilot = JsonPilot(fleet, row, at, rate=settings.rate, expo=settings.expo)
+        made.append(MovedElsewhere(node.id, row, pilot, config.real.patience))
+    return made
+
+
+class MovedElsewhere(VehicleSource):
+    """A vehicle of the fleet that our autopilot flies and another program moves.
+
+    Its battery is ours, and our autopilot obeys the row.
+    """
+
+    part = "physics"
+
+    def __init__(self, name: str, row: int, pilot: JsonPilot, patience: float) -> None:
+        """`patience`: s of wall time without an answer after which the program counts as gone."""
+        self.name, self.row = name, row
+        self._pilot, self._patience, self._until = pilot, patience, 0.0
+
+    def seek(self) -> bool:
+        """Whether the program answers."""
+        return self._pilot.seek()
+
+    def fly(self, until: float, there: bool) -> bool:
+        """Bring the vehicle's row to `until` s; a program that comes back goes on from where it has its vehicle."""
+        if not there:
+            if not self._pilot.seek():
+                self._until = until
+                return False
+            self._pilot.begin(self._until)
+        found = self._pilot.fly(until, self._patience)
+        self._until = until
+        return found
+
+    def close(self) -> None:
+        """Send no more."""
+        self._pilot.close()
 
 
 class Outside:

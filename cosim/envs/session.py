@@ -66,12 +66,12 @@ class _Asking:
 
 
 @decides("task")
-class PerTask(_Asking):
+class TaskQuestions(_Asking):
     """Asks about each task."""
 
 
 @decides("interval")
-class PerInterval(_Asking):
+class IntervalQuestions(_Asking):
     """Asks at the beginning of each interval."""
 
 
@@ -88,7 +88,7 @@ def asking(scenario: str | Path, decision: Decision, seed: int, overrides: Seque
                 f"no adapter asks per {decision}", path="adapters", hint=f"use one of {', '.join(takes)}",
             )
         )  # fmt: skip
-    target = f"cosim.envs.session:{'PerTask' if decision == 'task' else 'PerInterval'}"
+    target = f"cosim.envs.session:{'TaskQuestions' if decision == 'task' else 'IntervalQuestions'}"
     chosen = [*overrides, f"run.seed={seed}", f"adapters.{name}.{KEYS[name]}={target}"]
     if name == "continuum" and decision == "interval" and "decide" not in named[name]:
         chosen.append(f"adapters.{name}.decide={named[name].get('step') or f'{found.scenario.run.step} s'}")

@@ -17,8 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cosim.contract.errors import SetupError
-from cosim.contract.extras import how_to_install
+from cosim.contract.errors import SetupError, require
 from cosim.report.text import label
 from cosim.results.compare import effects
 from cosim.results.figures import Figure
@@ -210,11 +209,10 @@ def _unit(unit: str) -> str:
 
 
 def _draw(found: Sequence[Point], files: Sequence[Path], x: str, y: str, by: str, unit: str) -> None:
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise SetupError(f"module 'matplotlib' is not installed: {how_to_install('plot')}") from None
+    require("plot", "matplotlib")
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     mpl.rcParams.update({"svg.hashsalt": "cosim", "pdf.fonttype": 42, "font.size": 9})
     figure = Figure(figsize=(4.2, 2.8), layout="constrained")
     axes = figure.add_subplot()

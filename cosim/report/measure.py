@@ -17,6 +17,8 @@ BUCKETS = 60  # places on a time axis
 FINE = 120  # places in the chart of hosts
 PHASES = ("upload", "queue", "compute", "download")
 _DONE = "status = 'completed' AND isfinite(ended - created)"
+_MEANS = f"""avg(uploaded - created), avg(started - uploaded), avg(computed - started), avg(ended - computed)
+    FROM tasks WHERE {_DONE} AND isfinite(uploaded + started + computed)"""
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,7 @@ def split(run: Folder) -> list[tuple[str, dict[str, float]]]:
     """Mean seconds of upload, queue, compute and download of completed tasks, by workload."""
     if not run.has("tasks"):
         return []
-    rows = run.rows(f"""
-        SELECT workload::VARCHAR w, avg(uploaded - created), avg(started - uploaded), avg(computed - started),
-               avg(ended - computed)
-        FROM tasks WHERE {_DONE} AND isfinite(uploaded + started + computed) GROUP BY w ORDER BY count(*) DESC, w""")
+    rows = run.rows(f"SELECT workload::VARCHAR w, {_MEANS} GROUP BY w ORDER BY count(*) DESC, w")
     return [(row[0], dict(zip(PHASES, (max(0.0, v) for v in row[1:]), strict=True))) for row in rows]
 
 
@@ -99,13 +98,13 @@ def grid(run: Folder, places: int = BUCKETS) -> tuple[float, list[float]]:
     return width, [(k + 0.5) * width for k in range(count)]
 
 
-def over_time(run: Folder, name: str, query: str) -> ChartSeries:
-    """A line from a query that gives (bucket, value); `$1` is the bucket width in s.
+def over_time(run: Folder, name: str, query: str, nothing: float = math.nan) -> ChartSeries:
+    """A line from a query that gives (bucket, value), `nothing` in other buckets; `$1` is the bucket width in s.
 
     The row at the very end of the run counts to the last bucket.
     """
     width, middles = grid(run)
-    values = [math.nan] * len(middles)
+    values = [nothing] * len(middles)
     for bucket, value in run.rows(query, width, len(middles) - 1):
         if bucket is not None and 0 <= bucket < len(values) and value is not None:
             values[int(bucket)] = float(value)
@@ -137,14 +136,11 @@ def presence(run: Folder) -> list[ChartSeries]:
             query = f"""SELECT b, sum(n) FROM (SELECT b, filename, avg(n) n FROM
                         (SELECT {_BUCKET.format("time")} b, filename, time, count(*) FILTER ({condition}) n
                          FROM {table} GROUP BY ALL) GROUP BY b, filename) GROUP BY b"""
-            line = over_time(run, name, query)
             (gap,) = run.one(
                 f"SELECT min(gap) FROM (SELECT time - lag(time) OVER (ORDER BY time) gap FROM "
                 f"(SELECT DISTINCT time FROM {table}))"
             )
-            if gap is not None and gap <= width * 1.001:
-                line = ChartSeries(name, line.x, [0.0 if math.isnan(v) else v for v in line.y])
-            out.append(line)
+            out.append(over_time(run, name, query, 0.0 if gap is not None and gap <= width * 1.001 else math.nan))
     return out
 
 
@@ -159,8 +155,7 @@ def throughput(run: Folder) -> list[ChartSeries]:
         ("failed", "ended", "status <> 'completed'"),
     ):
         query = f"SELECT {_BUCKET.format(time)} b, count(*) / $1 FROM tasks WHERE {condition} GROUP BY b"
-        line = over_time(run, name, query)
-        out.append(ChartSeries(name, line.x, [0.0 if math.isnan(v) else v for v in line.y]))
+        out.append(over_time(run, name, query, 0.0))
     return [s for s in out if any(s.y)]
 
 
@@ -259,8 +254,7 @@ def migrations(run: Folder) -> tuple[list[ChartSeries], float]:
         ("after a failure", "origin IS NULL"),
     ):
         query = f"SELECT {bucket} b, count(*) FROM migration WHERE {condition} GROUP BY b"
-        line = over_time(run, name, query)
-        found.append(ChartSeries(name, line.x, [0.0 if math.isnan(v) else v for v in line.y]))
+        found.append(over_time(run, name, query, 0.0))
     return [line for line in found if any(line.y)], width
 
 
@@ -337,9 +331,7 @@ def overall_split(run: Folder) -> dict[str, float]:
     """Mean seconds of each phase over all completed tasks; empty when there are none."""
     if not run.has("tasks"):
         return {}
-    row = run.one(f"""
-        SELECT avg(uploaded - created), avg(started - uploaded), avg(computed - started), avg(ended - computed)
-        FROM tasks WHERE {_DONE} AND isfinite(uploaded + started + computed)""")
+    row = run.one(f"SELECT {_MEANS}")
     return {} if row[0] is None else dict(zip(PHASES, (max(0.0, v) for v in row), strict=True))
 
 

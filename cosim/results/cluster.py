@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cosim import version
-from cosim.contract.errors import SetupError
-from cosim.contract.extras import how_to_install
+from cosim.contract.errors import SetupError, require
 from cosim.results.executor import JobResult, LocalExecutor, RunTask, failed
 from cosim.results.forkserver import task_from
 
@@ -37,10 +36,9 @@ class RayExecutor:
     """
 
     def __init__(self, address: str = "auto", workers: int = 0) -> None:
-        try:
-            import ray
-        except ImportError as error:
-            raise SetupError(f"Ray is not installed: {how_to_install('ray')}") from error
+        require("ray", "ray")
+        import ray
+
         self._ray = ray
         self._workers = workers
         _reach(address)

@@ -25,8 +25,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from cosim.contract.children import end_with
-from cosim.results.executor import RunTask, log_of
-from cosim.results.single import carry_out
+from cosim.results.executor import RunTask, carry_out, log_of
 
 _LOOK = 0.2  # s between looks at the limits of the runs
 

@@ -23,8 +23,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cosim.contract.errors import SetupError
-from cosim.contract.extras import how_to_install
+from cosim.contract.errors import SetupError, require
 
 if TYPE_CHECKING:
     from cosim.scenario.load import Loaded
@@ -61,13 +60,12 @@ def write_fmu(
     scenario that cannot be, and `SetupError` for patterns that select nothing or too much, files at absolute paths,
     an `out` that is there already, and where the package pythonfmu3 is not installed.
     """
+    require("fmi", "pythonfmu3")
+    from pythonfmu3 import FmuBuilder
+
     from cosim.scenario.load import load
     from cosim.scenario.plan.compile import compile_plan
 
-    try:
-        from pythonfmu3 import FmuBuilder
-    except ImportError:
-        raise SetupError(f"module 'pythonfmu3' is not installed: {how_to_install('fmi')}") from None
     if out.exists() and not force:
         raise SetupError(f"{out} is there already; name another file with --out, or replace it with --force")
     if not out.parent.is_dir():

@@ -12,7 +12,7 @@ voltage at rest alone), `held_back`, a folder with flights to be judged; then al
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -104,12 +104,7 @@ def problems(data: Path, settings: Mapping[str, object]) -> list[CalibrationProb
         fit, judged,
         capacity=setting(settings, "capacity", CAPACITY), seen=setting(settings, "seen", SEEN),
     )  # fmt: skip
-    return [
-        CalibrationProblem(
-            made.name, made.space, made.fit, made.held_back, made.deterministic, made.cost, made.assumptions,
-            made.sources, tuple(warnings),
-        )
-    ]  # fmt: skip
+    return [replace(made, warnings=tuple(warnings))]
 
 
 def _case(flights: list[BatteryFlight], capacity: float, seen: float) -> Case:

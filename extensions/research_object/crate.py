@@ -29,8 +29,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from cosim.contract import seals
-from cosim.contract.errors import ScenarioError, SetupError
-from cosim.contract.extras import how_to_install
+from cosim.contract.errors import ScenarioError, SetupError, require
 from cosim.contract.seals import DamagedError
 from cosim.contract.trust import path_in
 from cosim.results.compare import exact, run_folders_of
@@ -84,10 +83,9 @@ def publish(
     Raises `SetupError` for runs that are not complete, for files that are gone, have changed or lie at absolute
     paths, and where the package rocrate is not installed.
     """
-    try:
-        from rocrate.rocrate import ROCrate
-    except ImportError:
-        raise SetupError(f"module 'rocrate' is not installed: {how_to_install('publish')}") from None
+    require("publish", "rocrate")
+    from rocrate.rocrate import ROCrate
+
     folder = folder.resolve()
     runs = [RunFolder.open(path) for path in run_folders_of([folder])]
     for run in runs:

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem as Mistake
-from cosim.contract.errors import ScenarioError, SetupError
-from cosim.contract.extras import how_to_install
+from cosim.contract.errors import ScenarioError, require
 from cosim.extensions.simtune import intervals
 from cosim.twin.jobs.files import find, held_back, matrix, setting
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
@@ -124,10 +123,8 @@ def power_curve(log: TestbedLog, interval: float) -> Floats:
     The energy of a row is `interval` times the sum of the hosts' power. Where no CPU figure lies, a
     small penalty on the change of slope carries the neighbours' slope on. Raises `SetupError` without SciPy.
     """
-    try:
-        from scipy.optimize import lsq_linear
-    except ImportError:
-        raise SetupError(f"the power curve needs SciPy: {how_to_install('twin')}") from None
+    require("twin", "scipy")
+    from scipy.optimize import lsq_linear
 
     at = np.clip(log.cpu / 10.0, 0.0, 10.0)
     left = np.minimum(at.astype(np.int64), 9)

@@ -21,10 +21,9 @@ from cosim.cli.main import app
 from cosim.contract.errors import CosimError
 from cosim.contract.functions import missing_extension
 from cosim.contract.seals import SealedLines, sealed
-from cosim.results.executor import JobResult, RunTask
+from cosim.results.executor import JobResult, RunTask, carry_out
 from cosim.results.folder import write_json
 from cosim.results.session import run_plan
-from cosim.results.single import carry_out
 from cosim.results.sweep import SweepFolder, run_sweep
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan

@@ -15,8 +15,8 @@ from cosim.contract.registry import adapter_kind
 from cosim.results.session import run
 from cosim.scenario.plan.compile import plan_of
 from cosim.scenario.plan.show import describe
-from cosim.scenario.plan.store import plan_from_text, plan_to_text
 from cosim.testing import check_adapter, find_faults
+from tests.plans import through_text
 
 SCENARIO = Path(__file__).parent / "lora_and_5g"
 
@@ -72,7 +72,7 @@ def test_a_storm_is_everywhere_and_a_medium_may_have_no_received_power(folder, t
 
 def test_a_plan_with_keys_of_adapters_travels(folder):
     plan = plan_of(folder)
-    assert plan_from_text(plan_to_text(plan), plan.root) == plan
+    assert through_text(plan, plan.root) == plan
     assert ("lora", '{"spreading":9}') in plan.scene.nodes[0].keys
 
 

@@ -6,7 +6,7 @@ import pytest
 from cosim.adapters.continuum.tests.test_continuum_adapter import begin, run
 from cosim.adapters.continuum.tests.test_equipment import plan_of
 from cosim.contract.errors import ScenarioError
-from cosim.scenario.plan.store import plan_from_text, plan_to_text
+from tests.plans import through_text
 
 TWINS = """\
 apiVersion: cosim/v1
@@ -28,7 +28,7 @@ workloads:
 @pytest.mark.parametrize(("text", "seconds"), [(TWINS, 0.15), (TWINS.replace(", contention: 0.5", ""), 0.1)])
 def test_two_tasks_at_once_take_longer_than_one(tmp_path, text, seconds):
     plan = plan_of(tmp_path, text)
-    assert plan_from_text(plan_to_text(plan), tmp_path) == plan
+    assert through_text(plan, tmp_path) == plan
     tasks, _, _ = run(begin(plan.scene, scheduler="least-loaded", discipline="fcfs"), plan.scene, 10)
     assert len(tasks["ended"]) >= 16
     np.testing.assert_allclose(tasks["computed"] - tasks["started"], seconds, rtol=1e-9)

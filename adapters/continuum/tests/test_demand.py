@@ -15,7 +15,7 @@ from cosim.results.ledgers import ledger_faults
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
 from cosim.scenario.plan.show import describe
-from cosim.scenario.plan.store import plan_from_text, plan_to_text
+from tests.plans import through_text
 
 HEAD = """\
 apiVersion: cosim/v1
@@ -89,7 +89,7 @@ def test_a_scenario_with_a_graph_a_tariff_and_an_agreement(tmp_path):
         "actuate",
     ]
     assert "capture" in describe(plan)
-    again = plan_from_text(plan_to_text(plan), tmp_path)
+    again = through_text(plan, tmp_path)
     assert again == plan
     tasks, hosts, books = run(again, tmp_path)
     # per job: 250 Mcycles at the devices, 0.2 s and more on the link; one row of `task` each
@@ -118,7 +118,7 @@ def test_green_energy_and_price_windows_are_booked(tmp_path):
     green = "    green: [{from: 0 min, to: 4 min, share: 50 %}, {from: 4 min, to: 6 min}]\n    green_carbon: 18 g/kWh\n"
     text = (HEAD + GRAPH + TARIFF + green).replace("idle: 20 W, max: 60 W", "idle: 20 W, max: 20 W")
     plan = planned(tmp_path, text)
-    assert plan_from_text(plan_to_text(plan), tmp_path) == plan
+    assert through_text(plan, tmp_path) == plan
     _, _, books = run(plan, tmp_path)
     energy = 20.0 * 1200.0
     # of each 10 min: 2 + 2 min half green, 2 min green; dear and dirty outside of minutes 2 to 5

@@ -21,8 +21,8 @@ from cosim.contract.signals import ACCELERATORS, CATALOGUE, MACHINE_STATE, TASK_
 from cosim.scenario.load import load as load_file
 from cosim.scenario.plan.compile import compile_plan
 from cosim.scenario.plan.show import describe
-from cosim.scenario.plan.store import plan_from_text, plan_to_text
 from cosim.testing import check_adapter
+from tests.plans import through_text
 
 GPU = Accelerator("gpu", 2, 1e12, idle=10.0, max=60.0)
 SCENARIO = """\
@@ -111,7 +111,7 @@ def test_stages_use_accelerators_of_their_own(tmp_path):
     plan = plan_of(tmp_path, STAGED)
     stages = {stage.name: (stage.accelerator, stage.operations.a) for stage in plan.scene.workloads[0].graph}
     assert stages == {"capture": ("", 0.0), "detect": ("gpu", 5e12), "read": ("npu", 2.6e12), "act": ("", 0.0)}
-    assert plan_from_text(plan_to_text(plan), tmp_path) == plan
+    assert through_text(plan, tmp_path) == plan
     assert "detect 0 cycles + 5 TFLOP on gpu; read 33 Mcycles + 2.6 TFLOP on npu" in describe(plan)
     adapter = begin(plan.scene, scheduler="least-loaded")
     tasks, _, _ = run(adapter, plan.scene, 20)

@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from cosim.adapters.sumo.space import Alignment
-from cosim.adapters.sumo.streets import streets, write_streets
+from cosim.adapters.sumo.space import Alignment, streets, write_streets
 from cosim.contract.map_lines import FILE
 
 NET = """<net>

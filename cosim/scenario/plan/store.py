@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -36,13 +35,3 @@ def plan_from_dict(data: Mapping[str, Any], root: Path) -> Plan:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise RunError(f"this is not a plan of this version of cosim: {where}: {first['msg']}") from None
-
-
-def plan_to_text(plan: Plan) -> str:
-    """`plan` as JSON; infinity is written as Python's json module writes it."""
-    return json.dumps(plan.as_dict(), indent=1)
-
-
-def plan_from_text(text: str, root: Path) -> Plan:
-    """The plan that `plan_to_text` wrote."""
-    return plan_from_dict(json.loads(text), root)

@@ -12,7 +12,7 @@ ADAPTER = AdapterKind(
     outside="",
     ports=Ports(writes=("mobility", "task", "host")),
     fleet=True,
-    compiled="cosim.extensions.edgecloudsim.offloading.warm:compiled",
+    compiled="cosim.extensions.edgecloudsim.offloading.kernel:compiled",
     example="""\
 offloading:
   model: app1

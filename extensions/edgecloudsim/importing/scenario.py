@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -18,7 +18,6 @@ from cosim.sources.importing.imported import Imported
 
 STEPS = (5.0, 2.0, 1.0, 0.5, 0.1, 0.01)  # s, the first that divides the duration is taken
 NO_IDLE = 1e-9  # s; a scenario's idle phase has a length
-_PLAIN = re.compile(r"-?[A-Za-z0-9_.%/+-]+( [A-Za-z0-9_.%/+-]+)*")
 
 
 def read(
@@ -48,32 +47,46 @@ def read(
 
 def _text(found: StudySurvey, physics: Physics, sources: str, logs: bool) -> str:
     study = found.study
-    name = f"edgecloudsim-{study.model}"
     step = next((step for step in STEPS if _divides(step, study.duration)), study.duration)
+    nodes = {
+        "devices": {"kind": "device", "fleet": "offloading", "capacity": max(study.devices, *found.choices.devices)},
+        **{place.name: _node(place) for place in study.places},
+        "cloud": _cloud_node(study),
+    }
+    head = {
+        "apiVersion": "cosim/v1",
+        "kind": "Scenario",
+        "name": f"edgecloudsim-{study.model}",
+        "title": f"EdgeCloudSim {study.model}, {found.scenario}, {study.policy}, {study.devices} devices",
+        "description": f"Imported from {sources}.",
+        "run": {"duration": _time(study.duration), "step": _time(step), "seed": 1},
+    }
     lines = [
-        "apiVersion: cosim/v1",
-        "kind: Scenario",
-        f"name: {name}",
-        f"title: {_scalar(f'EdgeCloudSim {study.model}, {found.scenario}, {study.policy}, {study.devices} devices')}",
-        f"description: {_scalar(f'Imported from {sources}.')}",
-        f"run: {{duration: {_time(study.duration)}, step: {_time(step)}, seed: 1}}",
+        *_block(head, ""),
         "",
         "adapters:",
         "  offloading:",
-        *(f"    {line}" for line in _adapter(study, physics, logs)),
+        *_block(_adapter(study, physics, logs), "    "),
         "",
         "nodes:",
-        f"  devices: {{kind: device, fleet: offloading, capacity: {max(study.devices, *found.choices.devices)}}}",
-        *(f"  {place.name}: {_inline(_node(place))}" for place in study.places),
-        f"  cloud: {_inline(_cloud_node(study))}",
+        *_block(nodes, "  "),
         "",
         "workloads:",
-        *(f"  {_scalar(name_of(app))}: {_inline(_workload(app, study.model))}" for app in study.applications),
+        *_block({name_of(app): _workload(app, study.model) for app in study.applications}, "  "),
     ]
-    sweep = _sweep(found)
-    if sweep:
-        lines += ["", "sweep:", *(f"  {key}: {_inline(values)}" for key, values in sweep.items())]
+    if sweep := _sweep(found):
+        lines += ["", "sweep:", *_block(sweep, "  ")]
     return "\n".join(lines) + "\n"
+
+
+def _block(data: Mapping[str, Any], indent: str) -> Iterator[str]:
+    """YAML, an entry a line; the model's applications and places are blocks of their own."""
+    for key, value in data.items():
+        if key in ("applications", "places"):
+            yield f"{indent}{key}:"
+            yield from _block(value, indent + "  ")
+        else:
+            yield f"{indent}{key}: {json.dumps(value)}"
 
 
 def name_of(application: Application) -> str:
@@ -82,37 +95,31 @@ def name_of(application: Application) -> str:
     return (name if name[:1].isalpha() else f"app-{name}")[:64]
 
 
-def _adapter(study: OffloadingStudy, physics: Physics, logs: bool) -> list[str]:
+def _adapter(study: OffloadingStudy, physics: Physics, logs: bool) -> dict[str, Any]:
     left_out = compatible(study.model) - study.quirks if physics == "compatible" else frozenset[str]()
-    lines = [
-        f"model: {study.model}",
-        f"physics: {physics}",
-        *([f"quirks: {_inline(dict.fromkeys(sorted(left_out), False))}"] if left_out else []),
-        f"architecture: {study.architecture}",
-        f"policy: {study.policy}",
-        f"devices: {study.devices}",
-        f"warm_up: {_time(study.warm_up)}",
-        f"dwell: {_inline([_time(stay) for stay in study.dwell])}",
-    ]
     links = study.links
     rates = {key: _rate(getattr(links, key)) for key in ("wlan", "man", "wan", "gsm") if getattr(links, key)}
     delays = {key: _time(getattr(links, key)) for key in ("lan_delay", "wan_propagation", "gsm_propagation")}
     servers = {"wlan_servers": links.wlan_servers} if links.wlan_servers > 1 else {}
-    lines.append(f"links: {_inline({**rates, **delays, **servers})}")
-    intervals = ("load_interval", "location_interval", "access_interval")
-    lines += [f"{key}: {_time(getattr(study, key))}" for key in intervals]
-    lines.append(f"cloud: {_inline([_machines(host) for host in study.cloud])}")
-    if study.device_vm is not None:
-        low, high = study.device_vm
-        lines.append(f"device_machine: {_inline([_machine(low, 1), _machine(high, 1)])}")
-    if study.energy is not None:
-        lines.append(f"energy: {_inline(_energy(study.energy))}")
-    if logs:
-        lines.append(f"logs: {'unical' if study.model == 'app6' else 'edgecloudsim'}")
-    lines.append("applications:")
-    lines += [f"  {_scalar(name_of(app))}: {_inline(_application(app))}" for app in study.applications]
-    lines.append("places:")
-    return [*lines, *(f"  {place.name}: {_inline(_place(place))}" for place in study.places)]
+    own = study.device_vm
+    return {
+        "model": study.model,
+        "physics": physics,
+        **({"quirks": dict.fromkeys(sorted(left_out), False)} if left_out else {}),
+        "architecture": study.architecture,
+        "policy": study.policy,
+        "devices": study.devices,
+        "warm_up": _time(study.warm_up),
+        "dwell": [_time(stay) for stay in study.dwell],
+        "links": {**rates, **delays, **servers},
+        **{key: _time(getattr(study, key)) for key in ("load_interval", "location_interval", "access_interval")},
+        "cloud": [_machines(host) for host in study.cloud],
+        **({} if own is None else {"device_machine": [_machine(vm, 1) for vm in own]}),
+        **({} if study.energy is None else {"energy": _energy(study.energy)}),
+        **({"logs": "unical" if study.model == "app6" else "edgecloudsim"} if logs else {}),
+        "applications": {name_of(app): _application(app) for app in study.applications},
+        "places": {place.name: _place(place) for place in study.places},
+    }
 
 
 def _application(app: Application) -> dict[str, Any]:
@@ -268,26 +275,3 @@ def _frequency(interval: float) -> str:
             if value > 0.0 and 1.0 / units.parse(text, "frequency") == interval:
                 return text
     return f"{_plain(1.0 / interval)} Hz"
-
-
-def _scalar(value: object) -> str:
-    """A YAML scalar for a block or a flow context."""
-    if isinstance(value, str):
-        return value if _PLAIN.fullmatch(value) and not _special(value) else json.dumps(value)
-    return json.dumps(value)
-
-
-def _special(text: str) -> bool:
-    """Whether YAML would take plain `text` for something else than text."""
-    if text.lower() in ("true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"):
-        return True
-    return bool(re.match(r"[-+.0-9]", text)) and " " not in text
-
-
-def _inline(value: object) -> str:
-    """`value` in YAML's flow style."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_scalar(key)}: {_inline(child)}" for key, child in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_inline, value)) + "]"
-    return _scalar(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cosim.compiled.compiling import codes
+from cosim.compiled.compiling import codes, ready
 from cosim.engine.continuum.draw import uniform
 from cosim.engine.continuum.jit import jit
 from cosim.engine.continuum.queue import put, queue
@@ -53,18 +53,24 @@ def _begin(s: Record) -> None:
             begin_activity(s, d, ACTIVITY_START + app(s.apps, device(s.devices, d).app).active)
         if s.energy != 0:
             energy.draw(s, d, 0.0, 0.0)
+    first_samples(s)
+    if s.flow == RELAY:
+        put(s, ESTIMATE, ACTIVITY_START + ESTIMATE_INTERVAL)
+
+
+@jit
+def first_samples(s: Record) -> None:
+    """Schedule the first sample of each kind that is wanted."""
     if s.load_interval > 0.0:
         put(s, LOAD_SAMPLE, s.load_interval)
     if s.location_interval > 0.0:
         put(s, LOCATION_SAMPLE, s.location_interval)
     if s.access_interval > 0.0:
         put(s, ACCESS_SAMPLE, s.access_interval)
-    if s.flow == RELAY:
-        put(s, ESTIMATE, ACTIVITY_START + ESTIMATE_INTERVAL)
 
 
 @jit
-def sample_loads(s: Record, now: float) -> None:
+def note_loads(s: Record, now: float) -> None:
     """Note the mean loads of edge, cloud and devices."""
     row = 4 * s.loads_sampled
     real(s.load_samples, row).v = now
@@ -72,9 +78,6 @@ def sample_loads(s: Record, now: float) -> None:
     real(s.load_samples, row + 2).v = s.cloud_load / s.cloud_vms if s.cloud_vms > 0 else 0.0
     real(s.load_samples, row + 3).v = s.mobile_load / s.mobile_vms if s.mobile_vms > 0 else 0.0
     s.loads_sampled += 1
-    if s.energy != 0:
-        energy.sample(s, now)
-    put(s, LOAD_SAMPLE, now + s.load_interval)
 
 
 @jit
@@ -103,7 +106,10 @@ def _handle(s: Record, number: int, now: float) -> int:
     elif number >= s.first_arrival:
         return submit(s, number - s.first_arrival, now)
     elif number == LOAD_SAMPLE:
-        sample_loads(s, now)
+        note_loads(s, now)
+        if s.energy != 0:
+            energy.sample(s, now)
+        put(s, LOAD_SAMPLE, now + s.load_interval)
     elif number == LOCATION_SAMPLE:
         _sample_locations(s, now)
     elif number == ACCESS_SAMPLE:
@@ -152,3 +158,8 @@ def outlook(world: Record) -> tuple[float, float, float]:
     t = task(s.tasks, s.asked)
     wlan, wan = wlan_delay(s, t.place, t.upload, True), wan_delay(s, t.place, t.upload, True)
     return wlan, wan, uniform(device(s.devices, t.device).key, t.number, TIER)
+
+
+def compiled() -> bool:
+    """Whether a simulation starts without compiling (some 20 s once per version and machine)."""
+    return ready(begin, act)

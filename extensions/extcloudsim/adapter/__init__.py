@@ -30,7 +30,7 @@ ADAPTER = AdapterKind(
     can_fail=lambda _, node: node.tier != "device" and node.cores > 0,
     ports=Ports(writes=("host", "server", "migration")),
     signals=(SERVER, MIGRATION),
-    compiled="cosim.extensions.extcloudsim.datacentre.warm:compiled",
+    compiled="cosim.extensions.extcloudsim.datacentre.model:compiled",
     example="""\
 datacentre:
   machines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -59,12 +60,19 @@ class DatacentreWorld:
     memory: Floats  # (hosts,) W of the memory of a host that is awake
 
 
+@contextmanager
+def _faults_at(path: str) -> Iterator[None]:
+    """What is wrong with a file or a value is a mistake at `path` of the scenario."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise ScenarioError(Problem(str(error), path=path)) from error
+
+
 def load(target: str, path: str) -> Callable[..., Any]:
     """The function `module:name`. Raises `ScenarioError` when there is none."""
-    try:
+    with _faults_at(path):
         return function(target)
-    except ValueError as error:
-        raise ScenarioError(Problem(str(error), path=path)) from error
 
 
 def _matches(pattern: str, node: Node) -> bool:
@@ -166,19 +174,15 @@ def tariff_of(context: Context, block: PlaceBlock, path: str) -> PlaceTariff:
     price: StepSeries = constant(block.price)
     if block.prices is not None:
         factor = {"/J": 1.0, "/kWh": 1 / 3.6e6, "/MWh": 1 / 3.6e9}[block.price_unit]
-        try:
+        with _faults_at(f"{path}.prices"):
             price = read_series(context.path(block.prices), block.price_step, factor)
-        except (OSError, ValueError) as error:
-            raise ScenarioError(Problem(str(error), path=f"{path}.prices")) from error
     green = constant(0.0)
     if block.green:
         if len({one.power for one in block.green}) > 1:
             raise ScenarioError(Problem("windows of one place must have the same power", path=f"{path}.green"))
         power = block.green[0].power
-        try:
+        with _faults_at(f"{path}.green"):
             green = windows([(one.start, one.to) for one in block.green], inf if power is None else power)
-        except ValueError as error:
-            raise ScenarioError(Problem(str(error), path=f"{path}.green")) from error
     return PlaceTariff(price, constant(block.carbon), green, constant(block.green_price), constant(block.green_carbon))
 
 
@@ -186,10 +190,8 @@ def cap_of(context: Context, block: PlaceBlock, path: str) -> StepSeries:
     """W that the hosts of a place may draw together."""
     if block.caps is None:
         return constant(inf if block.cap is None else block.cap)
-    try:
+    with _faults_at(f"{path}.caps"):
         return read_series(context.path(block.caps), block.cap_step)
-    except (OSError, ValueError) as error:
-        raise ScenarioError(Problem(str(error), path=f"{path}.caps")) from error
 
 
 def _wan(config: DatacentreConfig) -> Wan:
@@ -209,10 +211,8 @@ def utilisation_of(config: DatacentreConfig, context: Context, path: str) -> Flo
     rows = []
     for number, (name, block) in enumerate(config.machines.items()):
         if block.traces is not None:
-            try:
+            with _faults_at(f"{path}.machines.{name}.traces"):
                 made = read(context.path(block.traces.path), block.count, block.traces.scale)
-            except (OSError, ValueError) as error:
-                raise ScenarioError(Problem(str(error), path=f"{path}.machines.{name}.traces")) from error
             made = np.pad(made[:, :periods], ((0, 0), (0, max(0, periods - made.shape[1]))), "edge")
         else:
             p = block.utilisation
@@ -240,12 +240,10 @@ def _oracle(utilisation: Floats) -> Callable[[Floats, Floats], tuple[Floats, Flo
 
 def quirks_of(config: DatacentreConfig, path: str) -> frozenset[str]:
     """The quirks that are on: those of `physics`, with the switches of `quirks` applied."""
-    try:
+    with _faults_at(f"{path}.quirks"):
         named = check(config.quirks)
-        on = frozenset(name for name in named if config.quirks[name])
-        return (on | COMPATIBLE if config.physics == "compatible" else on) - (named - on)
-    except ValueError as error:
-        raise ScenarioError(Problem(str(error), path=f"{path}.quirks")) from error
+    on = frozenset(name for name in named if config.quirks[name])
+    return (on | COMPATIBLE if config.physics == "compatible" else on) - (named - on)
 
 
 def build(config: DatacentreConfig, context: Context) -> DatacentreWorld:
@@ -282,7 +280,7 @@ def build(config: DatacentreConfig, context: Context) -> DatacentreWorld:
     policies |= {"threshold": config.threshold}
     if config.foresight is not None:
         policies |= foresight.policies(config.foresight, utilisation, config.threshold)
-    try:
+    with _faults_at(path):
         settings = DatacentreSettings(
             period=config.period, **policies, safety=config.safety,
             overcommit=config.overcommit, capping=config.capping,
@@ -290,8 +288,6 @@ def build(config: DatacentreConfig, context: Context) -> DatacentreWorld:
             restart=config.restart, recovery=config.recovery, quirks=quirks,
             seed=int(np.random.SeedSequence(context.seed).generate_state(1)[0]),
         )  # fmt: skip
-    except ValueError as error:
-        raise ScenarioError(Problem(str(error), path=path)) from error
     tariffs = [tariff_of(context, one, f"{path}.places.{name}") for name, one in config.places.items()]
     if not tariffs:
         tariffs = [PlaceTariff(constant(4.2e-8))]

@@ -17,9 +17,10 @@ from copy import deepcopy
 
 import numpy as np
 
+from cosim.compiled.compiling import ready
 from cosim.contract.branching import Figures
 from cosim.engine.continuum.price import Bill, PlaceTariff, StepSeries, constant
-from cosim.extensions.extcloudsim.datacentre import compatible, decide
+from cosim.extensions.extcloudsim.datacentre import compatible, control, decide
 from cosim.extensions.extcloudsim.datacentre.account import Period, PeriodOutcome, account
 from cosim.extensions.extcloudsim.datacentre.books import DatacentreLedger, Open, PeriodCounts, Sums
 from cosim.extensions.extcloudsim.datacentre.layout import (
@@ -358,3 +359,8 @@ def _sums(model: Datacentres) -> dict[str, float]:
     ledger = model.ledger()
     names = ("cost", "penalty", "migrations", "restarts", "done", "dropped", "waiting")
     return {"energy": float(ledger.energy.sum()), **{name: float(getattr(ledger, name)) for name in names}}
+
+
+def compiled() -> bool:
+    """Whether the model starts without compiling (some 30 s once per version and machine)."""
+    return ready(control.consolidate, account)

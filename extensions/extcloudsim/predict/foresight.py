@@ -12,7 +12,7 @@ Its functions are policies of `cosim.extensions.extcloudsim.datacentre` and know
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,28 +26,11 @@ from cosim.extensions.extcloudsim.predict.predictors import (
 )
 from cosim.extensions.extcloudsim.predict.samples import HORIZON, Floats
 
+if TYPE_CHECKING:
+    from cosim.extensions.extcloudsim.datacentre.settings import DatacentreState
+
 PREDICTORS = ("learned", "lstm", "local-regression", "last-value", "oracle")
 LIMIT = 0.9  # of a host's capacity
-
-
-class Capacities(Protocol):
-    """Hosts or machines."""
-
-    @property
-    def mips(self) -> Floats: ...
-
-
-class ForesightState(Protocol):
-    """What the policies read of the state of a datacentre."""
-
-    @property
-    def at(self) -> NDArray[np.int64]: ...  # (machines,) host, -1 none
-    @property
-    def history(self) -> Floats: ...  # (periods, machines) capacity wanted, newest first
-    @property
-    def hosts(self) -> Capacities: ...
-    @property
-    def machines(self) -> Capacities: ...
 
 
 class Foresight:
@@ -68,13 +51,13 @@ class Foresight:
             self._made = seen
         return self._mean, self._peak, self._life
 
-    def overloaded(self, state: ForesightState) -> NDArray[np.bool_]:
+    def overloaded(self, state: DatacentreState) -> NDArray[np.bool_]:
         """(hosts,) over the limit in the last period, and foreseen to be so on average."""
         last = self._load(state, state.history[0])
         coming = self._load(state, self._mean * state.machines.mips)
         return (last > self.limit) & (coming > self.limit)
 
-    def leaves_first(self, state: ForesightState) -> Floats:
+    def leaves_first(self, state: DatacentreState) -> Floats:
         """(machines,) the lowest leaves its host first."""
         need = self._peak * state.machines.mips
         excess = (self._load(state, need) - self.limit) * state.hosts.mips
@@ -83,7 +66,7 @@ class Foresight:
         beyond: Floats = np.where(spare >= 0.0, spare, np.max(need, initial=0.0) - spare)
         return beyond
 
-    def _load(self, state: ForesightState, capacity: Floats) -> Floats:
+    def _load(self, state: DatacentreState, capacity: Floats) -> Floats:
         """(hosts,) share of each host's capacity that its machines want."""
         there = state.at >= 0
         hosts = len(state.hosts.mips)

@@ -54,7 +54,7 @@ ADAPTER = AdapterKind(
         writes=("host", "machine", "peer_link", "cluster", "job", "circuit"),
     ),
     signals=(CLUSTER, JOB, CIRCUIT),
-    compiled="cosim.extensions.gpu_cluster.cluster.warm:compiled",
+    compiled="cosim.extensions.gpu_cluster.cluster.engine.kernel:compiled",
     check="cosim.extensions.gpu_cluster.adapter.check:problems",
     acts_on=frozenset({"fail"}),
     outside="",

@@ -202,17 +202,18 @@ def run(
 
 
 @contextmanager
-def limited(limit: float | None) -> Iterator[None]:
-    """Let the kernel end this process where what is done within takes more than `limit` s."""
+def limited(limit: float | None, late: Callable[..., object] | signal.Handlers = signal.SIG_DFL) -> Iterator[None]:
+    """Where what is done within takes more than `limit` s, let the kernel end this process, or call `late`."""
     if limit is None:
         yield
         return
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    before = signal.signal(signal.SIGALRM, late)
     signal.setitimer(signal.ITIMER_REAL, limit)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _timed(

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,23 +137,14 @@ def entry(name: str, limits: EntryLimits | None = None, model: str = "interval")
     return TableEntry(name, licence, size, digest([file, *known, *beside, *code]))
 
 
-@contextmanager
-def _within(seconds: float | None) -> Iterator[None]:
+def _within(seconds: float | None) -> AbstractContextManager[None]:
     """Raise `TimeoutError` in what is done within after so many s; in the main thread, where signals are heard."""
-    if seconds is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
     def late(*_: object) -> None:
         raise TimeoutError(f"not made within {seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+    main = threading.current_thread() is threading.main_thread()
+    return suite.limited(seconds if main else None, late)
 
 
 def _beside(file: Path) -> list[Path]:

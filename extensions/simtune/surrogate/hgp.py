@@ -10,13 +10,66 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.extensions.simtune.surrogate import linear
+from cosim.compiled.compiling import entry
 
 Floats = NDArray[np.float64]
 
 MOST = 400  # rows; more are thinned evenly, because the cost grows with their cube
 _TRIALS = 40  # hyperparameter vectors tried
 _JITTER = 1e-6
+
+
+# Cholesky factors and triangular systems are on one thread: the threads of a linear algebra library cost these small
+# systems more than they gain, and on a machine with other work they wait for one another; and its sums depend on how
+# many there are.
+@entry()
+def _factored(a: Floats) -> None:
+    """The lower factor in the place of a symmetric positive definite matrix; NaN when it is not."""
+    n = len(a)
+    for j in range(n):
+        for i in range(j, n):
+            total = a[i, j]
+            for k in range(j):
+                total -= a[i, k] * a[j, k]
+            a[i, j] = np.sqrt(total) if i == j else total / a[j, j]
+        for i in range(j):
+            a[i, j] = 0.0
+
+
+@entry()
+def _solved(lower: Floats, z: Floats, transposed: bool) -> None:
+    """lower x = z, or lower^T x = z, in the place of z (n, q)."""
+    n, q = z.shape
+    for step in range(n):
+        i = n - 1 - step if transposed else step
+        first, last = (i + 1, n) if transposed else (0, i)
+        for k in range(first, last):
+            factor = lower[k, i] if transposed else lower[i, k]
+            for c in range(q):
+                z[i, c] -= factor * z[k, c]
+        for c in range(q):
+            z[i, c] /= lower[i, i]
+
+
+def cholesky(matrix: Floats) -> Floats:
+    """(n, n) lower factor. Raises `ValueError` when `matrix` is not positive definite."""
+    lower = np.array(matrix, np.float64, order="C")
+    _factored(lower)
+    if not np.isfinite(np.diag(lower)).all():
+        raise ValueError("the matrix is not positive definite")
+    return lower
+
+
+def solve(lower: Floats, right: Floats, *, transposed: bool = False) -> Floats:
+    """(n, q) x with lower x = right, or with its transpose."""
+    z = np.array(right, np.float64, order="C")
+    _solved(lower, z, transposed)
+    return z
+
+
+def product(a: Floats, b: Floats) -> Floats:
+    """a (n, m) times b (m, q)."""
+    return np.asarray(np.einsum("nm,mq->nq", a, b, optimize=False), np.float64)
 
 
 class HeteroscedasticProcess:
@@ -38,7 +91,7 @@ class HeteroscedasticProcess:
         self._scales, noise = _chosen(x, z, random)
         first = _posterior(_kernel(x, x, self._scales), np.full(len(x), noise), z)
         # The residual of a row is that of leaving it out, so that a process that follows every row has some.
-        inverse = (linear.solve(first[0], np.eye(len(x))) ** 2).sum(axis=0)  # its diagonal
+        inverse = (solve(first[0], np.eye(len(x))) ** 2).sum(axis=0)  # its diagonal
         residual = (first[1] / inverse[:, None]) ** 2
         log_noise = np.log(np.maximum(residual.mean(axis=1), 1e-8))
         self._level = float(log_noise.mean())
@@ -49,27 +102,27 @@ class HeteroscedasticProcess:
 
     def _noise(self, x: Floats) -> Floats:
         """(n,) variances of the noise in standardised outputs."""
-        log = self._level + linear.product(_kernel(x, self._x, self._wide), self._second)[:, 0]
+        log = self._level + product(_kernel(x, self._x, self._wide), self._second)[:, 0]
         return np.asarray(np.exp(np.clip(log, -18.0, 4.0)), np.float64)
 
     def predict(self, inputs: ArrayLike) -> Floats:
         """(n, q) means."""
         x = np.atleast_2d(np.asarray(inputs, np.float64))
-        said = linear.product(_kernel(x, self._x, self._scales), self._alpha)
+        said = product(_kernel(x, self._x, self._scales), self._alpha)
         return np.asarray(self._mean + self._sd * said, np.float64)
 
 
 def _kernel(a: Floats, b: Floats, scales: Floats) -> Floats:
     """(n, m) squared-exponential covariances with unit variance."""
     a, b = a / scales, b / scales
-    square = (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2.0 * linear.product(a, b.T)
+    square = (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2.0 * product(a, b.T)
     return np.asarray(np.exp(-0.5 * np.maximum(square, 0.0)), np.float64)
 
 
 def _posterior(kernel: Floats, noise: Floats, z: Floats) -> tuple[Floats, Floats]:
     """The Cholesky factor of covariance plus noise, and the weights of the rows (n, q)."""
-    lower = linear.cholesky(kernel + np.diag(noise + _JITTER))
-    return lower, linear.solve(lower, linear.solve(lower, z), transposed=True)
+    lower = cholesky(kernel + np.diag(noise + _JITTER))
+    return lower, solve(lower, solve(lower, z), transposed=True)
 
 
 def _chosen(x: Floats, z: Floats, random: np.random.Generator) -> tuple[Floats, float]:

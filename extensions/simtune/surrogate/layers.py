@@ -9,8 +9,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from cosim.contract.errors import SetupError
-from cosim.contract.extras import how_to_install
+from cosim.contract.errors import require
 
 Torch = Any  # the module, its tensors and layers
 Architecture = Literal["simtune", "lstm"]
@@ -28,10 +27,8 @@ class Sizes:
 
 def torch_module() -> Torch:
     """torch on one thread, so that sums have one order. Raises `SetupError`, which explains how to get it."""
-    try:
-        torch = importlib.import_module("torch")
-    except ImportError:
-        raise SetupError(f"the surrogate network needs torch: {how_to_install('learn')}") from None
+    require("learn", "torch")
+    torch = importlib.import_module("torch")
     torch.set_num_threads(1)
     return torch
 

@@ -10,9 +10,8 @@ import pytest
 
 from cosim.contract.errors import ScenarioError
 from cosim.extensions.simtune.surrogate import tree
-from cosim.extensions.simtune.surrogate.methods import METHODS, Pipeline, tune
+from cosim.extensions.simtune.surrogate.methods import METHODS, Pipeline, Simulator, tune
 from cosim.extensions.simtune.surrogate.network import TrainingOptions
-from cosim.extensions.simtune.surrogate.simulator import Simulator
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.space import Parameter, Space
 

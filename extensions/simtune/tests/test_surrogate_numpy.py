@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cosim.extensions.simtune.surrogate import linear
+from cosim.extensions.simtune.surrogate import hgp
 from cosim.extensions.simtune.surrogate.encoding import Encoding
 from cosim.extensions.simtune.surrogate.evolution import descent, evolution_strategy, mutation_crossover
-from cosim.extensions.simtune.surrogate.hgp import HeteroscedasticProcess
 from cosim.extensions.simtune.surrogate.target import BLOCKS, STEPS, Conditions, QosTarget
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.space import Parameter, Space
@@ -100,20 +99,20 @@ def test_a_loss_that_is_not_finite_comes_last():
 def test_linear_systems_equal_those_of_numpy():
     a = RANDOM.standard_normal((30, 30))
     matrix, right = a @ a.T + np.eye(30), RANDOM.standard_normal((30, 4))
-    lower = linear.cholesky(matrix)
+    lower = hgp.cholesky(matrix)
     np.testing.assert_allclose(lower, np.linalg.cholesky(matrix))
-    np.testing.assert_allclose(linear.solve(lower, right), np.linalg.solve(lower, right))
-    np.testing.assert_allclose(linear.solve(lower, right, transposed=True), np.linalg.solve(lower.T, right))
-    np.testing.assert_allclose(linear.product(a, right), a @ right)
+    np.testing.assert_allclose(hgp.solve(lower, right), np.linalg.solve(lower, right))
+    np.testing.assert_allclose(hgp.solve(lower, right, transposed=True), np.linalg.solve(lower.T, right))
+    np.testing.assert_allclose(hgp.product(a, right), a @ right)
     with pytest.raises(ValueError, match="not positive definite"):
-        linear.cholesky(-matrix)
+        hgp.cholesky(-matrix)
 
 
 def test_the_process_knows_mean_and_where_it_is_noisy():
     x = RANDOM.random((300, 2))
     noise = np.where(x[:, 0] > 0.5, 0.3, 0.01)
     y = np.stack([np.sin(6.0 * x[:, 1]) + noise * RANDOM.standard_normal(300), x[:, 0] + 0.0 * noise], axis=1)
-    process = HeteroscedasticProcess(x, y)
+    process = hgp.HeteroscedasticProcess(x, y)
     at = np.array([[0.2, 0.3], [0.8, 0.3], [0.2, 0.7], [0.8, 0.7]])
     said = process.predict(at)
     assert np.abs(said[[0, 2], 0] - np.sin(6.0 * at[[0, 2], 1])).max() < 0.06
@@ -121,4 +120,4 @@ def test_the_process_knows_mean_and_where_it_is_noisy():
     noise = process._noise(at)
     assert noise[1] > 9.0 * noise[0]
     assert noise[3] > 9.0 * noise[2]
-    np.testing.assert_array_equal(process.predict(at), HeteroscedasticProcess(x, y).predict(at))
+    np.testing.assert_array_equal(process.predict(at), hgp.HeteroscedasticProcess(x, y).predict(at))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosim.report.effect import cliffs_delta, size_in_words
+from cosim.report.compare import cliffs_delta, size_in_words
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=20), st.lists(st.integers(0, 9), min_size=1, max_size=20))

@@ -8,8 +8,7 @@ import pytest
 from benchmarks.predictive import predictive
 from benchmarks.twin_sound import in_turn, sharing
 from cosim.adapters.continuum.tests.test_demand import GRAPH, HEAD, TARIFF
-from cosim.results.executor import JobResult
-from cosim.results.single import carry_out
+from cosim.results.executor import JobResult, carry_out
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.fitting.coverage import coverage
 from cosim.twin.prediction.predict import predict, reader_notes, summarise

@@ -31,6 +31,7 @@ from cosim.extensions.edgecloudsim.offloading.draws import (
     key_of,
     next_arrival,
 )
+from cosim.extensions.edgecloudsim.offloading.kernel import ASK, DONE, GROW, NOBODY, first_samples, note_loads
 from cosim.extensions.edgecloudsim.offloading.layout import (
     ACCESS_SAMPLE,
     CAPACITY,
@@ -77,10 +78,8 @@ from cosim.extensions.edgecloudsim.offloading.vehicular.observed import (
     turn_window,
 )
 from cosim.extensions.edgecloudsim.offloading.vehicular.road import serving
-from cosim.extensions.edgecloudsim.offloading.vehicular.samples import sample_access, sample_load, sample_location
 
-DONE, GROW, ASK = codes(3)  # answers of `act`, as those of the place kernel
-NOBODY, BEGIN = codes(1)[0] - 3, codes(1)[0] - 4  # values of `choice`
+BEGIN = codes(1)[0] - 4  # value of `choice`
 
 # Its machine code is also made of what the place kernel and the continuum engine share with it.
 _kernel_entry = entry()
@@ -320,12 +319,29 @@ def _begin(s: Record) -> None:
     put(s, ESTIMATE, ACTIVITY_START + WINDOW)
     if s.watching != 0:
         put(s, TICK, ACTIVITY_START + SPAN)
-    if s.load_interval > 0.0:
-        put(s, LOAD_SAMPLE, s.load_interval)
-    if s.location_interval > 0.0:
-        put(s, LOCATION_SAMPLE, s.location_interval)
-    if s.access_interval > 0.0:
-        put(s, ACCESS_SAMPLE, s.access_interval)
+    first_samples(s)
+
+
+@jit
+def _sample_location(s: Record, now: float) -> None:
+    """Note how many vehicles each access point serves."""
+    k = (1 + s.place_count) * s.locations_sampled
+    s.locations_sampled += 1
+    real(s.location_samples, k).v = now
+    for d in range(s.device_count):
+        real(s.location_samples, k + 1 + serving(s, rows.device(s.devices, d), now)).v += 1.0
+    put(s, LOCATION_SAMPLE, now + s.location_interval)
+
+
+@jit
+def _sample_access(s: Record, now: float) -> None:
+    """Note the delays of the access points; 0 where they fail."""
+    k = (1 + 2 * s.place_count) * s.access_sampled
+    s.access_sampled += 1
+    real(s.access_samples, k).v = now
+    for n in range(2 * s.place_count):  # uplinks, then downlinks, as they are numbered
+        real(s.access_samples, k + 1 + n).v = link(s.links, n).delay
+    put(s, ACCESS_SAMPLE, now + s.access_interval)
 
 
 @jit
@@ -336,11 +352,12 @@ def _periodic(s: Record, number: int, now: float) -> None:
         turn_window(s)
         put(s, TICK, now + SPAN)
     elif number == LOAD_SAMPLE:
-        sample_load(s, now)
+        note_loads(s, now)
+        put(s, LOAD_SAMPLE, now + s.load_interval)
     elif number == LOCATION_SAMPLE:
-        sample_location(s, now)
+        _sample_location(s, now)
     else:
-        sample_access(s, now)
+        _sample_access(s, now)
 
 
 @jit

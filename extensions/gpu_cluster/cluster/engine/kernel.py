@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosim.compiled.compiling import entry, part
+from cosim.compiled.compiling import entry, part, ready
 from cosim.contract.records import Records
 from cosim.engine.continuum import heap
 from cosim.engine.continuum.heap import slot
@@ -321,3 +321,11 @@ def fitting(meta: Records, j: int) -> int:
     """
     s = meta[0]
     return fit(s, j) if s.free >= r.job(s.job, j).n else 0
+
+
+def compiled() -> bool:
+    """Whether the model starts without compiling (some 20 s once per version and machine).
+
+    What only some policies call, such as trying orders, is compiled at its first use, so it is not asked for.
+    """
+    return ready(advance, happen, settle_all)

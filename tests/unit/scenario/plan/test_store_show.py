@@ -6,7 +6,8 @@ import pytest
 from cosim.contract.errors import RunError
 from cosim.scenario.plan.plan import Plan
 from cosim.scenario.plan.show import describe
-from cosim.scenario.plan.store import plan_from_dict, plan_from_text, plan_to_text
+from cosim.scenario.plan.store import plan_from_dict
+from tests.plans import through_text
 
 MakePlan = Callable[..., Plan]
 TINY = """\
@@ -21,7 +22,7 @@ nodes: {{cars: {{kind: vehicle, fleet: traffic{more}}}}}
 
 def test_a_plan_survives_json_with_infinity(make_plan: MakePlan) -> None:
     plan = make_plan()
-    again = plan_from_text(plan_to_text(plan), plan.root)
+    again = through_text(plan, plan.root)
     assert again == plan
     assert again.hash == plan.hash
     assert again.scene.workloads[1].deadline == float("inf")
