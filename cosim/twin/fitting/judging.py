@@ -17,11 +17,11 @@ _MUCH = 0.1  # of the misfit: less is no matter
 _BEYOND = 2.33  # deviations, by which values agree less than others: 1 in 100 by chance
 
 
-def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) -> tuple[Judgement, bool, int]:
+def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) -> tuple[Judgement, bool]:
     """The gaps of the two points `both` (2, d) in values, under the same seeds.
 
     And whether the second is clearly farther from what was measured, beyond chance and beyond how far its own runs are
-    from one another; and the runs it took.
+    from one another. Takes two runs a seed.
     """
     simulated = [case.simulate(both, seed) for seed in seeds]
 
@@ -46,7 +46,7 @@ def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) 
         if worse and len(seeds) > 1:  # a run is as far off where those near saturation differ much
             runs = [{name: np.asarray(one[name])[1:] for name in case.observed} for one in simulated]
             worse = not float(second[:, 0].mean()) <= misfit.usual(runs)
-    return judged, worse, 2 * len(seeds)
+    return judged, worse
 
 
 def summed(simulated: Sequence[Gap]) -> Gap:

@@ -179,7 +179,7 @@ class OnlineStudy:
                 self._drift.restart(self._misfits(first))
             return "rejected"
         seeds = list(self.settings.seeds[:1] if self._deterministic else self.settings.seeds)
-        judged, *_ = before_and_after(case, np.stack([self.numbers, values]), seeds, "held back")
+        judged, _ = before_and_after(case, np.stack([self.numbers, values]), seeds, "held back")
         self.numbers = values
         self.adopted.append(replace(found, held_back=judged))
         self._drift.restart(self._misfits(first))
