@@ -16,10 +16,11 @@ from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.fitting.evidence import gather
-from cosim.twin.scenario.overlay import read, write
+from cosim.twin.scenario.overlay import write
 from cosim.twin.scenario.study import study
 from cosim.twin.search.meter import Budget
 from cosim.twin.telemetry.hygiene import vetted
+from tests.overlays import read
 from tests.unit.twin.test_scenario import BENCH
 
 TRUTH = ["kinds.gateway.power.idle=3.5 W", "kinds.gateway.power.max=8 W"]
