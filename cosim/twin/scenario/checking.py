@@ -23,8 +23,6 @@ from cosim.twin.telemetry.hygiene import examine, share_of
 from cosim.twin.telemetry.quantities import Quantity, Rows, ValuePairing
 from cosim.twin.telemetry.tables import decimal_step, rounded
 
-Simulator = Callable[[Floats, int, Pairs], dict[str, Floats]]
-
 _FAR = 20.0  # times beyond all that the bounds make: refused
 _BEYOND = 1.5  # times beyond all that the bounds make: a warning
 _STEPS = {  # between units that tables have: SI prefixes, minutes, hours, percent, bits

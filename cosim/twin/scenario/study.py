@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +32,7 @@ from cosim.twin.scenario.effects import NotBatchableError
 from cosim.twin.scenario.recording import EmptyError, RecordingReader
 from cosim.twin.scenario.replay import WHOLE, ReplayPlacement, Span, shifted, traces
 from cosim.twin.scenario.whole import WholeRuns
-from cosim.twin.space import Parameter, Prior, Space, Value
+from cosim.twin.space import Parameter, Prior, Space
 from cosim.twin.telemetry.hygiene import vetted
 from cosim.twin.telemetry.quantities import Quantity, ValuePairing
 
@@ -58,16 +57,6 @@ class ScenarioStudy:
     def failures(self) -> list[str]:
         """Why runs gave nothing so far, each once."""
         return [why for one in self.simulators if isinstance(one, WholeRuns) for why in one.failures]
-
-    def settings(self, answered: Mapping[str, Value]) -> dict[str, Any]:
-        """Dotted path -> value as the scenario has it, for the values of an answer."""
-        found: dict[str, Any] = {}
-        for one in self.free:
-            value = answered[one.name]
-            written = value if one.choices else one.form.text(float(value))
-            for keys in one.members:
-                found[".".join(map(str, keys))] = written
-        return found
 
 
 def study(
