@@ -19,7 +19,7 @@ from cosim.scenario.load import load
 from cosim.twin.calibration import Calibration
 from cosim.twin.fitting.calibrate import INTERRUPTED, calibrate
 from cosim.twin.online.drift import Drift
-from cosim.twin.online.windows import OnlineStudy, Span, WindowReport, WindowSettings, spans
+from cosim.twin.online.windows import OnlineStudy, Span, WindowReport, spans
 from cosim.twin.problem import CalibrationProblem, Case
 from cosim.twin.scenario.overlay import SUFFIX, write
 from cosim.twin.scenario.recording import EmptyError
@@ -107,7 +107,7 @@ class Following:
                 first.problem.space,
                 self._case,
                 self._search,
-                settings=WindowSettings(last=self._how.last),
+                last=self._how.last,
                 drift=Drift(threshold=self._how.threshold),
                 deterministic=first.problem.deterministic,
             )
