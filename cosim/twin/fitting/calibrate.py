@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,8 +30,8 @@ from cosim.twin.fitting.summaries import Summaries
 from cosim.twin.fitting.synthetic import synthetic
 from cosim.twin.judgement.pairs import pairs
 from cosim.twin.judgement.subject import JudgedStatistic
-from cosim.twin.judgement.verdict import sentence, verdict, without
-from cosim.twin.problem import CalibrationProblem, Case, Floats
+from cosim.twin.judgement.verdict import sentence, verdict
+from cosim.twin.problem import CalibrationProblem, Floats
 from cosim.twin.search.meter import RUNS, Budget, Progress
 from cosim.twin.telemetry.hygiene import vetted
 
@@ -188,7 +188,20 @@ class _Session:
         left = self.budget.runs - self.runs.count
         part = Budget(self._part(left), self.budget.seconds * (0.55 if self.intervals_wanted else 1.0))
         self.method = choose(self.problem, self.runs.searched, part.runs) if method == AUTO else method
-        searching = self._searching(part, self._by_seed)
+        many = 1 if self.problem.deterministic or self.problem.cost >= 1.0 else 4
+        searching = Searching(
+            start=self.start_units[self.runs.searched],
+            losses=lambda units, seeds: self._by_seed(units, seeds).mean(axis=1),
+            residuals=self._residuals,
+            squares=self._squares,
+            seeds=self._seeds[:many],
+            fresh=self._fresh,
+            levels=np.array([p.levels for p in self.space.parameters], np.float64)[self.runs.searched],
+            sample=lambda n: self.space.sample(n, self._random[1])[:, self.runs.searched],
+            random=self._random[1],
+            budget=part,
+            clock=self.runs.journal.clock,
+        )
         try:
             if self.method not in METHODS:
                 self.stopped = self._by_extension(searching)
@@ -202,22 +215,6 @@ class _Session:
                 self._found = searching.answer is not None or spent > 1  # the start is one
         points = np.concatenate([points, self.start_units[self.runs.searched][None]])
         self._settle(points, surface=self.method == "regression")
-
-    def _searching(self, budget: Budget, by_seed: Callable[[Floats, list[int]], Floats]) -> Searching:
-        many = 1 if self.problem.deterministic or self.problem.cost >= 1.0 else 4
-        return Searching(
-            start=self.start_units[self.runs.searched],
-            losses=lambda units, seeds: by_seed(units, seeds).mean(axis=1),
-            residuals=self._residuals,
-            squares=self._squares,
-            seeds=self._seeds[:many],
-            fresh=self._fresh,
-            levels=np.array([p.levels for p in self.space.parameters], np.float64)[self.runs.searched],
-            sample=lambda n: self.space.sample(n, self._random[1])[:, self.runs.searched],
-            random=self._random[1],
-            budget=budget,
-            clock=self.runs.journal.clock,
-        )
 
     def _part(self, left: int) -> int:
         """Runs of the search: all that are left but for the intervals and the judgement."""
@@ -415,26 +412,12 @@ class _Session:
         self.runs.count += count * len(self.cases)
         self.findings = found.rows
         if found.lie is not None:
-            self.warnings.append(self._misfitting(found.lie, self.cases))
+            self.warnings.append(sentence(found.lie, self.cases))
         self.warnings += [str(one) for one in found.words]
         self.figures["unexplained"] = float(len(found.words) + (found.lie is not None))
         if found.of_law:
             self.figures["law_unexplained"] = float(found.of_law)
         self._widen(found.farthest, _BENT * math.sqrt(found.bent), slight=not self.figures["unexplained"])
-
-    def _misfitting(self, lie: JudgedStatistic, cases: Sequence[tuple[Case, str]]) -> str:
-        """By how much a recording is off what the others predict, from a search without it."""
-        case, misfit, others = without(lie.subject.recording, cases)
-
-        def apart(units: Floats, seeds: list[int]) -> Floats:
-            return self.runs.ask(
-                case, units, seeds, f"without {lie.subject}", lambda made: misfit.losses(made)[:, None]
-            )
-
-        searching = self._searching(Budget(max(self.budget.runs // 4, 400)), apart)
-        search("cma-es", searching)
-        at = self.space.values(self.runs.whole(searching.candidates()[:1]))
-        return sentence(lie, case, others, at, self._seeds[:8])
 
     def _widen(self, worst: float, bent: float, *, slight: bool) -> None:
         """Widen intervals under a model that cannot make the data (Birge 1932), as far as they are not wide already.
