@@ -9,7 +9,7 @@ known before a fit is looked at here; all else is judged under the fitted model 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -169,11 +169,6 @@ def loads(recording: RecordingReader, pairs: Pairs) -> list[tuple[str, Quantity,
             of = replace(pairs[label][0], column="utilisation")
             found.append((label, of, replace(one.rows, values=one.loads / whole)))
     return found
-
-
-def points(sample: Callable[[int], Floats], start: Floats, count: int) -> Floats:
-    """(count, d) units all over the bounds; the first is the start."""
-    return np.concatenate([start[None], sample(count - 1)]) if count > 1 else start[None]
 
 
 def random_signals(first: Mapping[str, Floats], other: Mapping[str, Floats], pairs: Pairs) -> Sequence[str]:

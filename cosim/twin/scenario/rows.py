@@ -30,15 +30,11 @@ def row_warnings(recording: RecordingReader) -> list[str]:
             continue
         label = recording.label(name)
         nodes = list(of_each_node(one))
-        for k, rows in nodes:
+        for k, rows in nodes if not one.quantity.of_tasks else ():
             subject = label + (f" of {recording.nodes.name(k)}" if k >= 0 else "")
             times = rows.times[np.isfinite(rows.times)]
-            if len(times) < LEAST:
-                continue
-            if one.quantity.of_tasks:
-                continue
             double = len(times) - len(np.unique(times))
-            if double > 0.1 * len(times):
+            if len(times) >= LEAST and double > 0.1 * len(times):
                 warned.append(
                     f"{subject}: {double} rows have the time of another row and another value: two meters of one node?"
                 )

@@ -266,7 +266,7 @@ class _Side:
         cost = (time.process_time() - begun) / 4
         self._unpair(found, other)
         random = np.random.default_rng(np.random.SeedSequence([7, len(self._space)]))
-        some = checking.points(lambda n: self._space.sample(n, random), self._space.units(start)[0], _POINTS)
+        some = np.concatenate([self._space.units(start), self._space.sample(_POINTS - 1, random)])
         values = self._space.values(some)
         courses = checking.courses(self.recording)
         if courses:
