@@ -21,7 +21,7 @@ from cosim.contract.errors import ScenarioError
 from cosim.contract.plugins import load
 from cosim.twin.calibration import Calibration, ParameterEstimate
 from cosim.twin.fitting.judging import before_and_after, complaints
-from cosim.twin.fitting.methods import AUTO, LEARNED, METHODS, Proposal, Searching, choose, method_names, search
+from cosim.twin.fitting.methods import AUTO, EXPENSIVE, METHODS, Proposal, Searching, choose, method_names, search
 from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.fitting.posterior import PRIOR_SD, Posterior, laplace
 from cosim.twin.fitting.runs import Journal, SimulatedPoints, cpu_seconds, fingerprint
@@ -30,8 +30,10 @@ from cosim.twin.fitting.summaries import Summaries
 from cosim.twin.fitting.synthetic import synthetic
 from cosim.twin.judgement.pairs import pairs
 from cosim.twin.judgement.subject import JudgedStatistic
+from cosim.twin.judgement.table import RELATIVE
 from cosim.twin.judgement.verdict import sentence, verdict
 from cosim.twin.problem import CalibrationProblem, Floats
+from cosim.twin.search.bayesian import CREDIBLE
 from cosim.twin.search.meter import RUNS, Budget, Progress
 from cosim.twin.telemetry.hygiene import vetted
 
@@ -39,7 +41,6 @@ INTERRUPTED = "interrupted"
 _PER_REPLICATE = 40  # runs of the budget for each repetition of the start and of the judgement
 _WEAK = 0.3  # changes below this many deviations over seeds cannot be distinguished from chance
 DRAWS = 200  # of the posterior that an answer keeps
-_MATTERS = 0.05  # of a value: what a model is off by that a reader should know
 _WIDEST = 3.0  # times, of draws
 _WRONG, _AT_MOST = 4.0, 10.0  # times, of intervals under a model that is reported to lack a cause
 _BENT = 0.35  # times the root of the number of values, of intervals under a law that these do not follow
@@ -117,7 +118,7 @@ class _Session:
         roots = np.random.SeedSequence(seed).spawn(4)
         self._random = [np.random.default_rng(root) for root in roots]
         self._seeds = [int(word) for word in roots[3].generate_state(64, np.uint64) >> np.uint64(1)]
-        most = 1 if problem.deterministic else 2 if problem.cost >= 1.0 else 8
+        most = 1 if problem.deterministic else 2 if problem.cost >= EXPENSIVE else 8
         self.replicates = max(1, min(most, budget.runs // _PER_REPLICATE))
         self.intervals_wanted = True
         self.stage, self.stopped, self.method = "screen", "", "none"
@@ -188,7 +189,7 @@ class _Session:
         left = self.budget.runs - self.runs.count
         part = Budget(self._part(left), self.budget.seconds * (0.55 if self.intervals_wanted else 1.0))
         self.method = choose(self.problem, self.runs.searched, part.runs) if method == AUTO else method
-        many = 1 if self.problem.deterministic or self.problem.cost >= 1.0 else 4
+        many = 1 if self.problem.deterministic or self.problem.cost >= EXPENSIVE else 4
         searching = Searching(
             start=self.start_units[self.runs.searched],
             losses=lambda units, seeds: self._by_seed(units, seeds).mean(axis=1),
@@ -236,7 +237,7 @@ class _Session:
         self.runs.count += found.runs
         if math.isfinite(found.r2):
             self.figures["surrogate_r2"] = found.r2
-            if found.r2 < LEARNED:
+            if found.r2 < CREDIBLE:
                 self.warnings.append(f"the surrogate has learned little: R2 {found.r2:.2f} on runs it has not seen")
         searching.answer = found.unit[None]
         return RUNS
@@ -382,7 +383,7 @@ class _Session:
         for name, a, b in zip(names, lows[0][self.runs.searched], highs[0][self.runs.searched], strict=True):
             self.intervals[name] = float(a), float(b)
         self.figures["widened"] = found.widened
-        if found.widened > 1.0 and found.off > _MATTERS:
+        if found.widened > 1.0 and found.off > RELATIVE:
             self.warnings.append(
                 f"the model does not reproduce the data within its noise, by {found.off:.0%} of a value; "
                 f"intervals are {found.widened:.2g} times as wide"

@@ -19,7 +19,6 @@ from cosim.twin.search.regression import features
 
 AUTO = "auto"
 METHODS = ("least squares", "regression", "cma-es", "bayesian")
-LEARNED = 0.3  # R2 below which a surrogate is reported to know little
 _SURFACE = 12  # runs per coefficient of a quadratic surface
 _LEVELS = 8  # of a whole number, from which on it is taken as a real one
 _DESCENTS = 4  # of least squares

@@ -22,6 +22,7 @@ from cosim.twin.fitting.posterior import PRIOR_SD, Posterior
 from cosim.twin.search.cma import reflect
 from cosim.twin.search.meter import Floats
 from cosim.twin.search.regression import features, quadratic
+from cosim.twin.telemetry.outliers import OUTLIER
 
 _EXACT = 1e-3  # of a value, to which no model is right: responses of a server of constant speed are exactly alike
 _RARE = 0.995  # of the runs are nearer to their mean
@@ -153,11 +154,11 @@ class Emulator:
 
 
 def _near(features: Floats, summaries: Floats) -> NDArray[np.bool_]:
-    """The rows that are no wild outliers: beyond 8 deviations by the median in any summary."""
+    """The rows that are no outliers in any summary."""
     left = summaries - features @ _solve(features, summaries)
     middle = np.median(left, axis=0)
     deviation = 1.4826 * np.median(np.abs(left - middle), axis=0) + 1e-12
-    kept: NDArray[np.bool_] = np.logical_and.reduce(np.abs(left - middle) <= 8.0 * deviation, axis=1)
+    kept: NDArray[np.bool_] = np.logical_and.reduce(np.abs(left - middle) <= OUTLIER * deviation, axis=1)
     return kept if kept.mean() > 0.8 else np.ones(len(kept), np.bool_)
 
 

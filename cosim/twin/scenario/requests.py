@@ -35,7 +35,7 @@ CAME = ("created", "sent", "arrival", "arrived", "start", "begin", "start_time",
 ANSWERED = ("ended", "answered", "finished", "end", "completed", "departure", "end_time")
 LASTED = ("duration", "response", "response_time", "latency", "elapsed", "took")
 _JMETER = ("timeStamp", "elapsed")  # both in ms
-_LEAST = 40  # requests of a table
+LEAST = 40  # requests of a table
 _OF_SPAN = 0.5  # of the time in which all came: no service is measured whose requests take longer
 _LATENCY = 0.0001  # s, the least that is written: a delay on a log scale is above 0
 _STEP = 1.0  # s of the simulation
@@ -117,8 +117,8 @@ def requests(path: Path) -> RequestTable:
         ends = end.seconds
     kept = np.isfinite(begin.seconds) & np.isfinite(ends) & (ends >= begin.seconds)
     kept &= ~failures(table, "requests", findings)
-    if kept.sum() < _LEAST:
-        text = f"{int(kept.sum())} requests have two times of which the second is not earlier; {_LEAST} are needed"
+    if kept.sum() < LEAST:
+        text = f"{int(kept.sum())} requests have two times of which the second is not earlier; {LEAST} are needed"
         taken += "".join(f"; {finding.message}" for finding in findings)
         raise ScenarioError(Problem(text, file=path, hint=taken))
     notes = [*table.left_out, *(finding.message for finding in findings)]

@@ -3,7 +3,7 @@
 D. Jones, M. Schonlau, W. Welch, "Efficient global optimization of expensive black-box functions",
 J. Global Optimization 13 (1998): expected improvement under a process with a Matern 5/2 kernel and a
 length per parameter. Every proposal is simulated before it counts, and a process that cannot predict the
-points left out of it (R2 below `credible`) proposes nothing: then points are drawn around the best.
+points left out of it (R2 below `CREDIBLE`) proposes nothing: then points are drawn around the best.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import numpy as np
 
 from cosim.twin.search.cma import reflect
 from cosim.twin.search.meter import CONVERGED, Floats, Meter, SearchResult
+
+CREDIBLE = 0.3  # R2 below which a surrogate knows little
 
 
 def _kernel(a: Floats, b: Floats, lengths: Floats) -> Floats:
@@ -101,7 +103,6 @@ def bayesian(
     random: np.random.Generator,
     *,
     at_once: int = 2,
-    credible: float = 0.3,
     most: int = 400,
 ) -> SearchResult:
     """Run `first` (n, d), then `at_once` proposals at a time until nothing more is to be expected.
@@ -122,7 +123,7 @@ def bayesian(
             logs = np.log(raw - min(0.0, least) + 1e-12)
             spread = float(logs.std()) or 1.0
             process = Process.fit(kept, (logs - logs.mean()) / spread, random)
-            if process.left_out_r2 < credible:
+            if process.left_out_r2 < CREDIBLE:
                 around = kept[random.integers(0, min(3, len(kept)), at_once)]
                 proposal = reflect(around + 0.15 * random.standard_normal((at_once, d)))
             else:

@@ -33,14 +33,13 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from cosim.contract.errors import Problem, RunError, ScenarioError
-from cosim.twin.scenario.requests import OwnService, scenario_of
+from cosim.twin.scenario.requests import LEAST, OwnService, scenario_of
 from cosim.twin.telemetry.disturbance import Disturbance, MachineWatch
 from cosim.twin.telemetry.open_load import Answered, Caller, LoadRequest, PageCaller, poisson
 
 _START = 60.0  # s that the service may take to answer
 _ALONE = 40  # requests that wait for nothing
 _CLOSED, _TOGETHER = 4.0, 4  # s of requests of which so many are always under way
-_LEAST = 40  # answers of a load
 _BLOCKS = 2  # of a load
 _BETWEEN = 0.5  # s between two blocks of a table
 _AGAIN = "-again"  # of the second recording of a load
@@ -143,8 +142,8 @@ def measure(
         kept = _recorded(make, slots, asked, lone, busy=busy)
     tables = [_joined([kept[place, block][0] for block in range(_BLOCKS)], seconds) for place in range(len(which))]
     good = [np.array([a.ended - a.request.time for a in answers]) for answers in tables]
-    if any(len(one) < _LEAST for one in good):
-        raise RunError(f"fewer than {_LEAST} requests of a load were answered; give more time, or a smaller size")
+    if any(len(one) < LEAST for one in good):
+        raise RunError(f"fewer than {LEAST} requests of a load were answered; give more time, or a smaller size")
     for place, (k, answers) in enumerate(zip(which, tables, strict=True)):
         _write(folder / f"{names[k]}{_AGAIN if place >= len(loads) else ''}.csv", answers)
     own = scenario_of(folder, [folder / f"{name}.csv" for name in names], held_back=held_back, seed=seed)
