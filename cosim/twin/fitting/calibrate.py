@@ -127,7 +127,7 @@ class _Session:
         self.refused: dict[str, str] = {}
         self.sensitivity: dict[str, float] = {}
         self.verdicts: dict[str, Identity] = {}
-        self.intervals: dict[str, tuple[float, float]] = {}
+        self.ends: Floats = np.full((2, len(self.space)), np.nan)  # of intervals, in units
         self.figures: dict[str, float] = {}
         self.findings: tuple[JudgedStatistic, ...] = ()
         self.draws: Floats = np.empty((0, len(self.space)))  # values (n, d) from the posterior
@@ -378,10 +378,7 @@ class _Session:
                     f"'{name}': the value lies at the {end} end of its interval: search and posterior disagree, "
                     "the model may not make these data"
                 )
-        low, high = np.minimum(low, at), np.maximum(high, at)
-        lows, highs = self.space.values(self.runs.whole(low[None])), self.space.values(self.runs.whole(high[None]))
-        for name, a, b in zip(names, lows[0][self.runs.searched], highs[0][self.runs.searched], strict=True):
-            self.intervals[name] = float(a), float(b)
+        self.ends[:, self.runs.searched] = np.minimum(low, at), np.maximum(high, at)
         self.figures["widened"] = found.widened
         if found.widened > 1.0 and found.off > RELATIVE:
             self.warnings.append(
@@ -436,17 +433,11 @@ class _Session:
         factor = max(of_draws, min(max(worst, _WRONG), _AT_MOST) / already if worst else 1.0, bent / already)
         if factor <= 1.0:
             return
-        for k, p in enumerate(self.space.parameters):
-            if p.name not in self.intervals or p.discrete:
-                continue
-            ends = np.tile(self.space.values(self.best[None]), (2, 1))
-            ends[:, k] = self.intervals[p.name]
-            at, units = self.best[k], self.space.units(ends)
-            # To both sides alike: a value at an end of its interval is one that the data's law has pushed there.
-            away = units[:, k] - at if not worst else np.array([-1.0, 1.0]) * np.abs(units[:, k] - at).max()
-            units[:, k] = np.clip(at + factor * away, 0.0, 1.0)
-            low, high = self.space.values(units)[:, k]
-            self.intervals[p.name] = float(low), float(high)
+        away = self.ends - self.best
+        if worst:  # to both sides alike: a value at an end of its interval is one that the data's law has pushed there
+            away = np.array([[-1.0], [1.0]]) * np.abs(away).max(axis=0)
+        real = np.array([not p.discrete for p in self.space.parameters])
+        self.ends[:, real] = np.clip(self.best + factor * away, 0.0, 1.0)[:, real]
         if len(self.draws) and of_draws > 1.0:
             units = self.space.units(self.draws)
             self.draws = self.space.values(np.clip(self.best + of_draws * (units - self.best), 0.0, 1.0))
@@ -503,14 +494,14 @@ class _Session:
             verdict = Identity("no effect", self.refused[p.name])
         elif not self._found:
             verdict = Identity("fixed", "nothing was searched")
-        low, high = self.intervals.get(p.name, (None, None))
-        if low is not None and high is not None:  # one without effect went back to where it was
-            low, high = min(low, float(both[1, k])), max(high, float(both[1, k]))
+        known = bool(np.isfinite(self.ends[:, k]).all())
+        low, high = self.space.values(self.ends)[:, k].tolist()
+        low, high = min(low, float(both[1, k])), max(high, float(both[1, k]))  # one without effect went back
         return ParameterEstimate(
             p.name,
             p.as_written(both[1, k]),
-            low,
-            high,
+            low if known else None,
+            high if known else None,
             p.as_written(both[0, k]),
             p.unit,
             verdict.verdict,
