@@ -23,7 +23,6 @@ from cosim.scenario import tree
 from cosim.scenario.gather import split
 from cosim.scenario.tree import Item, Keys, SourcePlace
 from cosim.twin.calibration import Calibration, Gap, Judgement, ParameterEstimate
-from cosim.twin.scenario.conditions import seen
 
 if TYPE_CHECKING:
     from cosim.scenario.free import Free
@@ -45,11 +44,10 @@ def document(
 ) -> dict[str, Any]:
     """What the overlay file of `calibration` holds, as plain data.
 
-    `free` are the scenario's free values, by the names of the estimates; `loaded` is the scenario, of
-    which lists are copied whole, because an included list replaces another one, and of which the
-    conditions are kept (`cosim.twin.scenario.conditions.seen`); `conditions` adds to them. Without `free`, fields
-    are set from the estimate's `members` and unit. Parameters without effect set nothing. `fields` are further
-    fields, by their dotted paths, that follow from the values.
+    `free` are the scenario's free values, by the names of the estimates; `loaded` is the scenario, of which lists are
+    copied whole, because an included list replaces another one. Without `free`, fields are set from the estimate's
+    `members` and unit. Parameters without effect set nothing. `conditions` are those of the calibration
+    (`cosim.twin.scenario.conditions`), `fields` further fields, by their dotted paths, that follow from the values.
     """
     by_name = {value.name: value for value in free}
     root = loaded.root if loaded is not None else Item({}, SourcePlace())
@@ -76,9 +74,7 @@ def document(
         "stopped": calibration.stopped,
         "values": values,
         **({"fields": dict(fields)} if fields else {}),
-        "conditions": {
-            path: list(ends) for path, ends in {**(seen(loaded) if loaded else {}), **(conditions or {})}.items()
-        },
+        "conditions": {path: list(ends) for path, ends in (conditions or {}).items()},
         "data": list(calibration.sources),
         "fit": _judgement(calibration.fit),
         "assumptions": list(calibration.assumptions),

@@ -477,20 +477,6 @@ class RecordingReader:
         self.warnings += as_warnings(self._findings[name])
         self._usual[name] = kinds
 
-    def conditions(self) -> dict[str, tuple[str, str]]:
-        """The sizes of the tasks that were recorded, by the field of their law."""
-        found: dict[str, tuple[str, str]] = {}
-        for run in self._runs.values():
-            if "task" not in run.signals:
-                continue
-            for name in self.loaded.scenario.workloads:
-                for field in ("input", "output"):
-                    query = f'SELECT min("{field}"), max("{field}") FROM task WHERE workload = ?'
-                    row = run.execute(query, [name]).fetchone()
-                    if row is not None and row[0] is not None and row[1] > 0.0:
-                        found[f"workloads.{name}.{field}"] = show(row[0], "bytes"), show(row[1], "bytes")
-        return found
-
     def _wrong(self, at: str, message: str, hint: str) -> ScenarioError:
         where = f"recording '{self.name}': " if self.name else ""
         return ScenarioError(self.loaded.problem(f"calibrate.{at}", where + message, hint))

@@ -49,7 +49,6 @@ class ScenarioStudy:
     problem: CalibrationProblem
     free: tuple[Free, ...]
     how: str  # in batches, or run by run and why
-    conditions: Mapping[str, tuple[str, str]]  # dotted path -> between which values it lay in what was recorded
     simulators: tuple[Simulator, ...]
 
     @property
@@ -128,9 +127,8 @@ def study(
             problem = vetted(problem)
         except ScenarioError as error:
             raise EmptyError(str(error)) from None
-    conditions = {path: ends for one in recordings for path, ends in one.conditions().items()}
     how = "; ".join(dict.fromkeys(side.how for side in sides))
-    return ScenarioStudy(problem, tuple(free), how, conditions, tuple(side.simulator for side in sides))
+    return ScenarioStudy(problem, tuple(free), how, tuple(side.simulator for side in sides))
 
 
 def _together(part: str, sides: Sequence[_Side]) -> Case:

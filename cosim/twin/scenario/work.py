@@ -9,8 +9,8 @@ A scenario with free values is one problem; a job may bring several.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from cosim.twin.jobs import load as load_job
 from cosim.twin.jobs.fields import check, fields
 from cosim.twin.prediction import draws
 from cosim.twin.problem import CalibrationProblem
+from cosim.twin.scenario.conditions import seen
 from cosim.twin.scenario.modes import SecondMode, second_mode
 from cosim.twin.scenario.overlay import SUFFIX, write
 from cosim.twin.scenario.study import study
@@ -42,7 +43,6 @@ class Work:
 
     task: CalibrationProblem
     free: Sequence[Free] = ()
-    conditions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     failures: Callable[[], Sequence[str]] = tuple  # why runs gave nothing
     how: str = ""  # in batches, or run by run and why
     # The second mode that the data call for, by the answer and a seed; the scenario with it, and its problem.
@@ -81,7 +81,7 @@ def works(
             other = load(loaded.path, chosen.overrides)
             return chosen, other, works(other, chosen.overrides, folder=folder, workers=workers)[0]
 
-        return [Work(found.problem, found.free, found.conditions, lambda: found.failures, found.how, modes)]
+        return [Work(found.problem, found.free, lambda: found.failures, found.how, modes)]
     make = load_job(block.job)
     place = data if data is not None else loaded.path.parent / block.data if block.data is not None else None
     if place is None or not place.is_dir():
@@ -138,7 +138,8 @@ def carry_out(
     values = {estimate.name: estimate.value for estimate in found.estimates}
     further = fields(loaded, work.task, values) if known else {}
     overlay = folder / f"{folder.name}{SUFFIX}"
-    files = {"overlay": write(overlay, found, loaded=own, free=work.free, conditions=work.conditions, fields=further)}
+    conditions = seen(loaded) if work.free else {}
+    files = {"overlay": write(overlay, found, loaded=own, free=work.free, conditions=conditions, fields=further)}
     files["calibration"] = folder / "calibration.json"
     drawn = draws.write(folder / f"{folder.name}{draws.SUFFIX}", found, work.free)
     if drawn is not None:
