@@ -290,11 +290,7 @@ class RecordingReader:
             for name, one in found.items()
             if one.timed and one.from_file and len(one.rows.times)
         }
-        for name, (before, after) in apart(spans, 3.0).items():
-            self.warnings.append(
-                f"{name}: begins {before:+g} s and ends {after:+g} s from the middle of all signals: "
-                "a gap, or another clock"
-            )
+        self.warnings += [f"{name}: {message}" for name, message in apart(spans, 3.0, "signals").items()]
 
     # Parts.
 

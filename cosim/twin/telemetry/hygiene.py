@@ -379,11 +379,7 @@ class _Examined:
                 message = f"does not follow its load (rank correlation {rank:.2f}): the load of another node or unit, "
                 self._note("load", node, f"{message}or rows in another order", len(rows))
         else:
-            order = "after" if found.rows > 0 else "before"
-            message = f"follows its load {abs(found.rows)} rows {order} (correlation {found.correlation:.2f}, "
-            message += f"{found.without:.2f} as the rows stand): another clock, or a slow meter"
-            self._note("clock", node, message, len(rows))
-
+            self._note("clock", node, f"follows its load {found}: another clock, or a slow meter", len(rows))
         self._drift(node, rows)
 
     def _drift(self, node: str, rows: NDArray[np.int64]) -> None:
@@ -438,10 +434,7 @@ class _Examined:
         if times is None:
             return
         spans = {node: times[rows][np.isfinite(times[rows])] for node, rows in self.nodes.items()}
-        for node, (before, after) in apart(spans, self.rules.gap).items():
-            message = (
-                f"begins {before:+g} s and ends {after:+g} s from the middle of all nodes: a gap, or another clock"
-            )
+        for node, message in apart(spans, self.rules.gap, "nodes").items():
             self._note("period", node, message, len(spans[node]))
         for node, faster in speeds(spans).items():
             message = (

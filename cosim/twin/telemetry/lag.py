@@ -21,6 +21,12 @@ class SignalLag:
     correlation: float  # at that lag
     without: float  # correlation of the rows as they stand
 
+    def __str__(self) -> str:
+        order = "after" if self.rows > 0 else "before"
+        return (
+            f"{abs(self.rows)} rows {order} (correlation {self.correlation:.2f}, {self.without:.2f} as the rows stand)"
+        )
+
 
 def lag(cause: Floats, effect: Floats, most: int = 20) -> SignalLag | None:
     """The lag of `effect` (m,) behind `cause` (m,), None where the rows as they stand agree as well.
