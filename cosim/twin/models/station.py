@@ -29,6 +29,7 @@ Recorded = tuple[Floats, Floats]  # (n,) s: when requests came, in order; when t
 _SERVERS = (1, 2, 3, 4, 6, 8)  # tried: workers of a service on a machine of today
 CLEARLY = 0.85  # of the misfit of a simpler station: then another is taken
 _APART, _DEVIATIONS = 3.0, 2.5  # times as long as the first mode is the second one, and that apart
+_FROM = (0.2, 0.1), (0.2, 0.35), (0.8, 0.1)  # to begin with: spread, latency over the median response
 _AGAIN = 0.97  # of the misfit of fewer servers: below it more are tried
 _WAY = 0.4  # of the median response, at most: a longer way looks like servers without end
 _SPACED, _AHEAD = 40, 0.05  # times between answers that are needed; of logarithms, over which slopes are taken
@@ -86,7 +87,7 @@ def identify(recordings: Sequence[Recorded], *, seed: int = 1, servers: Sequence
     def fitted(servers: int, *, sharing: bool, contention: bool, modes: bool = False) -> _Trial:
         """The nearest of a kind, from several places to begin with."""
         slowed = 0.3 if contention else 0.0
-        begin = [ServiceStation(servers, sharing, 0.8 * lone, spread, 0.1 * lone, slowed) for spread in (0.2, 0.8)]
+        begin = [ServiceStation(servers, sharing, 0.8 * lone, spread, way * lone, slowed) for spread, way in _FROM]
         if modes:  # one of them is how requests that met no other request fall in two
             service, *law = cut
             begin = [replace(begin[0], spread=0.4, slow_share=0.2, slow_times=5.0)]
