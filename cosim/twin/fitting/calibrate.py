@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,9 +19,9 @@ import numpy as np
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
 from cosim.contract.plugins import load
-from cosim.twin.calibration import Calibration, Judgement, ParameterEstimate
+from cosim.twin.calibration import Calibration, ParameterEstimate
 from cosim.twin.fitting.judging import before_and_after, complaints
-from cosim.twin.fitting.methods import AUTO, LEARNED, METHODS, Proposal, Searching, choose, method_names, search
+from cosim.twin.fitting.methods import AUTO, EXPENSIVE, METHODS, Proposal, Searching, choose, method_names, search
 from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.fitting.posterior import PRIOR_SD, Posterior, laplace
 from cosim.twin.fitting.runs import Journal, SimulatedPoints, cpu_seconds, fingerprint
@@ -30,8 +30,10 @@ from cosim.twin.fitting.summaries import Summaries
 from cosim.twin.fitting.synthetic import synthetic
 from cosim.twin.judgement.pairs import pairs
 from cosim.twin.judgement.subject import JudgedStatistic
-from cosim.twin.judgement.verdict import sentence, verdict, without
-from cosim.twin.problem import CalibrationProblem, Case, Floats
+from cosim.twin.judgement.table import RELATIVE
+from cosim.twin.judgement.verdict import sentence, verdict
+from cosim.twin.problem import CalibrationProblem, Floats
+from cosim.twin.search.bayesian import CREDIBLE
 from cosim.twin.search.meter import RUNS, Budget, Progress
 from cosim.twin.telemetry.hygiene import vetted
 
@@ -39,10 +41,17 @@ INTERRUPTED = "interrupted"
 _PER_REPLICATE = 40  # runs of the budget for each repetition of the start and of the judgement
 _WEAK = 0.3  # changes below this many deviations over seeds cannot be distinguished from chance
 DRAWS = 200  # of the posterior that an answer keeps
-_MATTERS = 0.05  # of a value: what a model is off by that a reader should know
 _WIDEST = 3.0  # times, of draws
 _WRONG, _AT_MOST = 4.0, 10.0  # times, of intervals under a model that is reported to lack a cause
 _BENT = 0.35  # times the root of the number of values, of intervals under a law that these do not follow
+_DEAR = 10.0  # s of CPU per run, from which on a model is not judged by simulations
+_SURE = 3.0  # deviations, of what is better beyond chance
+
+
+def _chance(differences: Floats, deviations: float) -> float:
+    """So many deviations of the mean of differences (n,) under as many seeds; 0 under one."""
+    n = len(differences)
+    return deviations * float(differences.std(ddof=1)) / math.sqrt(n) if n > 1 else 0.0
 
 
 def calibrate(
@@ -97,6 +106,7 @@ class _Session:
         self.problem, self.seed, self._progress = problem, seed, progress
         self._cpu, self._wall = cpu_seconds(), time.monotonic()
         self.space, self.case = problem.space, problem.fit
+        self.cases = [(case, part) for case, part in ((self.case, "fit"), (problem.held_back, "held back")) if case]
         self.misfit, self.summaries = Misfit(self.case.observed, problem.distance), Summaries(self.case.observed)
         start = self.space.units(self.space.start)[0]
         known = f"{problem.name} {fingerprint(self.case.observed)} {problem.distance}"
@@ -108,7 +118,7 @@ class _Session:
         roots = np.random.SeedSequence(seed).spawn(4)
         self._random = [np.random.default_rng(root) for root in roots]
         self._seeds = [int(word) for word in roots[3].generate_state(64, np.uint64) >> np.uint64(1)]
-        most = 1 if problem.deterministic else 2 if problem.cost >= 1.0 else 8
+        most = 1 if problem.deterministic else 2 if problem.cost >= EXPENSIVE else 8
         self.replicates = max(1, min(most, budget.runs // _PER_REPLICATE))
         self.intervals_wanted = True
         self.stage, self.stopped, self.method = "screen", "", "none"
@@ -117,7 +127,7 @@ class _Session:
         self.refused: dict[str, str] = {}
         self.sensitivity: dict[str, float] = {}
         self.verdicts: dict[str, Identity] = {}
-        self.intervals: dict[str, tuple[float, float]] = {}
+        self.ends: Floats = np.full((2, len(self.space)), np.nan)  # of intervals, in units
         self.figures: dict[str, float] = {}
         self.findings: tuple[JudgedStatistic, ...] = ()
         self.draws: Floats = np.empty((0, len(self.space)))  # values (n, d) from the posterior
@@ -133,17 +143,14 @@ class _Session:
 
     def start(self) -> None:
         """Simulate the start, so that there is something to go back to."""
-        seeds = self._seeds[: self.replicates]
-        losses = self.runs.ask(self.case, self.start_units[None], seeds, "losses", self._misfits)
-        self.loss = float(losses.mean())
+        self.loss = float(self._by_seed(self.start_units[None], self._seeds[: self.replicates]).mean())
         self.figures["misfit_before"] = self.loss
         self._progress_report()
 
     def screen(self) -> None:
         """Refuse the parameters that move nothing that was measured, and share out the misfit."""
         d, names = len(self.space), self.space.names
-        seeds = self._seeds[:1] if self.problem.deterministic else self._seeds[:3]
-        room = self._room("screen", 0.125)
+        seeds, room = self._few, self._room("screen", 0.125)
         trajectories = min(12, room // ((d + 1) * len(seeds)))
         if trajectories < 2:
             need = 16 * (d + 1) * len(seeds)
@@ -165,7 +172,9 @@ class _Session:
         shares = lengths / (lengths.sum() or 1.0)
         count = min(256, room // (d + 2))
         if count >= 32 and d > 1:
-            total = sobol(self._losses(seeds[:1]), d, self._random[0], 2 ** int(math.log2(count)))
+            total = sobol(
+                lambda units: self._by_seed(units, seeds[:1])[:, 0], d, self._random[0], 2 ** int(math.log2(count))
+            )
             shares = np.clip(total, 0.0, 1.0) if total is not None and np.isfinite(total).all() else shares
         self.sensitivity = {name: 0.0 if name in self.refused else float(shares[k]) for k, name in enumerate(names)}
         self.runs.searched = np.array([name not in self.refused for name in names])
@@ -180,7 +189,20 @@ class _Session:
         left = self.budget.runs - self.runs.count
         part = Budget(self._part(left), self.budget.seconds * (0.55 if self.intervals_wanted else 1.0))
         self.method = choose(self.problem, self.runs.searched, part.runs) if method == AUTO else method
-        searching = self._searching(part, self._by_seed)
+        many = 1 if self.problem.deterministic or self.problem.cost >= EXPENSIVE else 4
+        searching = Searching(
+            start=self.start_units[self.runs.searched],
+            losses=lambda units, seeds: self._by_seed(units, seeds).mean(axis=1),
+            residuals=self._residuals,
+            squares=self._squares,
+            seeds=self._seeds[:many],
+            fresh=self._fresh,
+            levels=np.array([p.levels for p in self.space.parameters], np.float64)[self.runs.searched],
+            sample=lambda n: self.space.sample(n, self._random[1])[:, self.runs.searched],
+            random=self._random[1],
+            budget=part,
+            clock=self.runs.journal.clock,
+        )
         try:
             if self.method not in METHODS:
                 self.stopped = self._by_extension(searching)
@@ -195,25 +217,9 @@ class _Session:
         points = np.concatenate([points, self.start_units[self.runs.searched][None]])
         self._settle(points, surface=self.method == "regression")
 
-    def _searching(self, budget: Budget, by_seed: Callable[[Floats, list[int]], Floats]) -> Searching:
-        many = 1 if self.problem.deterministic or self.problem.cost >= 1.0 else 4
-        return Searching(
-            start=self.start_units[self.runs.searched],
-            losses=lambda units, seeds: by_seed(units, seeds).mean(axis=1),
-            residuals=self._residuals,
-            squares=self._squares,
-            seeds=self._seeds[:many],
-            fresh=self._fresh,
-            levels=np.array([p.levels for p in self.space.parameters], np.float64)[self.runs.searched],
-            sample=lambda n: self.space.sample(n, self._random[1])[:, self.runs.searched],
-            random=self._random[1],
-            budget=budget,
-            clock=self.runs.journal.clock,
-        )
-
     def _part(self, left: int) -> int:
         """Runs of the search: all that are left but for the intervals and the judgement."""
-        kept = (4 + 2 * self._parts()) * self.replicates  # the choice between two points, the judgement
+        kept = (4 + 2 * len(self.cases)) * self.replicates  # the choice between two points, the judgement
         d = len(self.space)
         if not self.intervals_wanted or 0.55 * left < 8 * self.replicates + (2 * d + 1) * (3 if d > 1 else 1):
             return max(1, left - kept)
@@ -231,7 +237,7 @@ class _Session:
         self.runs.count += found.runs
         if math.isfinite(found.r2):
             self.figures["surrogate_r2"] = found.r2
-            if found.r2 < LEARNED:
+            if found.r2 < CREDIBLE:
                 self.warnings.append(f"the surrogate has learned little: R2 {found.r2:.2f} on runs it has not seen")
         searching.answer = found.unit[None]
         return RUNS
@@ -241,15 +247,14 @@ class _Session:
 
         The first, if it is the minimum of a surface over all runs, is left only for what is better beyond chance.
         """
-        fresh = self._seeds[:1] if self.problem.deterministic else self._seeds[32 : 32 + 2 * self.replicates]
-        most = max(2, (self.budget.runs - self.runs.count) // (4 * len(fresh)))
+        most = max(2, (self.budget.runs - self.runs.count) // (4 * len(self._fresh_seeds)))
         points = np.concatenate([points[: most - 1], points[-1:]]) if len(points) > most else points
-        by_seed = self._by_seed(points, fresh)
+        by_seed = self._by_seed(points, self._fresh_seeds)
         losses = by_seed.mean(axis=1)
         k = int(np.argmin(losses))
         if surface and k and math.isfinite(losses[0]):
             better = by_seed[0] - by_seed[k]
-            if better.mean() < 3.0 * better.std(ddof=1) / math.sqrt(len(better)):
+            if better.mean() < _chance(better, _SURE):
                 k = 0
         if math.isfinite(losses[k]):
             self.best, self.loss = self.runs.whole(points[k : k + 1])[0], float(losses[k])
@@ -266,10 +271,9 @@ class _Session:
         names = [p.name for p, one in zip(self.space.parameters, kept, strict=True) if one]
         found = self._sampled(self.best[kept])
         if found is None:
-            seeds = self._seeds[:1] if self.problem.deterministic else self._seeds[:3]
-            if self._room("information", 1.0) < (2 * len(names) + 1) * len(seeds):
+            if self._room("information", 1.0) < (2 * len(names) + 1) * len(self._few):
                 return
-            information = fisher(self._answers(seeds), self.best[kept])
+            information = fisher(self._answers(self._few), self.best[kept])
             if not np.isfinite(information).all():
                 return
             covariance = np.asarray(np.linalg.inv(information + np.eye(len(names)) / PRIOR_SD**2), np.float64)
@@ -284,30 +288,20 @@ class _Session:
             if found.widened > _WIDEST:  # intervals show how little values mean, draws what such a model predicts
                 at = self.best[kept]
                 units = np.clip(at + _WIDEST / found.widened * (units - at), 0.0, 1.0)
-            self.draws = self._varied(self.space.values(self.runs.whole(units)))
+            self.draws = self._varied(self.space.values(self.runs.whole(units)), self._random[2])
         for k, (name, one) in enumerate(zip(names, identify(covariance, names), strict=True)):
             if one.verdict == "no effect" and self._excluded(k):
                 one = Identity("fitted", "its interval is wide: too few runs were left to narrow it")
             self.verdicts[name] = one
 
-    def _varied(self, values: Floats) -> Floats:
+    def _varied(self, values: Floats, random: np.random.Generator) -> Floats:
         """`values` (n, d) with what differs from one time to another drawn anew for each row."""
-        return self._differing(values, self._random[2])
-
-    def _differing(self, values: Floats, random: np.random.Generator) -> Floats:
         values = values.copy()
         for k, p in enumerate(self.space.parameters):
             if p.varies > 0.0:
                 factor = np.exp(math.sqrt(math.log1p(p.varies**2)) * random.standard_normal(len(values)))
                 values[:, k] = np.clip(values[:, k] * factor, p.low, p.high)
         return values
-
-    def _varied_units(self, units: Floats, random: np.random.Generator) -> Floats:
-        """Points (n, d searched) moved by what differs from one time to another: that is chance as well."""
-        if not any(p.varies > 0.0 for p in self.space.parameters):
-            return units
-        values = self._differing(self.space.values(self.runs.whole(units)), random)
-        return self.space.units(values)[:, self.runs.searched]
 
     def _excluded(self, k: int) -> bool:
         """Whether the data exclude the start of parameter k (of those searched), to which one without effect goes back.
@@ -316,10 +310,8 @@ class _Session:
         """
         points = np.repeat(self.best[self.runs.searched][None], 2, axis=0)
         points[1, k] = self.start_units[self.runs.searched][k]
-        seeds = self._seeds[:1] if self.problem.deterministic else self._seeds[32 : 32 + 2 * self.replicates]
-        best, back = self._by_seed(points, seeds)
-        chance = 3.0 * float((back - best).std(ddof=1)) / math.sqrt(len(seeds)) if len(seeds) > 1 else 0.0
-        return bool((back - best).mean() > max(chance, best.mean()))
+        best, back = self._by_seed(points, self._fresh_seeds)
+        return bool((back - best).mean() > max(_chance(back - best, _SURE), best.mean()))
 
     def _sampled(self, at: Floats) -> Posterior | None:
         """The posterior, None when the budget is too small for one."""
@@ -363,23 +355,18 @@ class _Session:
         """
         if self.problem.deterministic:
             return True
-        seeds = self._seeds[32 : 32 + 2 * self.replicates]
-        losses = self._by_seed(np.stack([self.best[self.runs.searched], found.middle]), seeds)
-        worse = losses[1] - losses[0]
-        of_runs = self._among_runs(found.middle, seeds) if found.widened <= 1.0 else 0.0
-        chance = max(2.0 * worse.std(ddof=1) / math.sqrt(len(worse)), 0.02 * losses[0].mean())
-        if worse.mean() <= chance or losses[1].mean() <= of_runs:
-            self.best, self.loss = self.runs.whole(found.middle[None])[0], float(losses[1].mean())
+        middle = self.runs.whole(found.middle[None])
+        losses = self._by_seed(np.stack([self.best[self.runs.searched], found.middle]), self._fresh_seeds)
+        worse, of_runs = losses[1] - losses[0], 0.0
+        if found.widened <= 1.0:
+            runs = [self.case.simulate(self.space.values(middle), seed) for seed in self._fresh_seeds]
+            self.runs.count += len(runs)
+            of_runs = self.misfit.usual(runs)
+        if worse.mean() <= max(_chance(worse, 2.0), 0.02 * losses[0].mean()) or losses[1].mean() <= of_runs:
+            self.best, self.loss = middle[0], float(losses[1].mean())
             self.runs.rest = self.best.copy()
             return True
         return False
-
-    def _among_runs(self, at: Floats, seeds: list[int]) -> float:
-        """The misfit of runs at a point (d searched) with one another that hardly any exceeds."""
-        values = self.space.values(self.runs.whole(at[None]))
-        runs = [self.case.simulate(values, seed) for seed in seeds]
-        self.runs.count += len(runs)
-        return self.misfit.usual(runs)
 
     def _note(self, found: Posterior, names: list[str]) -> None:
         low, high = found.interval()
@@ -391,12 +378,9 @@ class _Session:
                     f"'{name}': the value lies at the {end} end of its interval: search and posterior disagree, "
                     "the model may not make these data"
                 )
-        low, high = np.minimum(low, at), np.maximum(high, at)
-        lows, highs = self.space.values(self.runs.whole(low[None])), self.space.values(self.runs.whole(high[None]))
-        for name, a, b in zip(names, lows[0][self.runs.searched], highs[0][self.runs.searched], strict=True):
-            self.intervals[name] = float(a), float(b)
+        self.ends[:, self.runs.searched] = np.minimum(low, at), np.maximum(high, at)
         self.figures["widened"] = found.widened
-        if found.widened > 1.0 and found.off > _MATTERS:
+        if found.widened > 1.0 and found.off > RELATIVE:
             self.warnings.append(
                 f"the model does not reproduce the data within its noise, by {found.off:.0%} of a value; "
                 f"intervals are {found.widened:.2g} times as wide"
@@ -405,47 +389,33 @@ class _Session:
     def doubt(self) -> None:
         """Judge data and model by the statistics of the table, also on data that were not fitted."""
         self.stage = "doubt"
-        cases = [(case, part) for case, part in ((self.case, "fit"), (self.problem.held_back, "held back")) if case]
-        if self._found and self.problem.cost < 10.0:
-            at = self.space.values(self.best[None])[0]
-            for case, part in cases:
-                if case.tasks:
-                    other = pairs(case, at, self._seeds[0], part)
-                    self.warnings += other
-                    self.runs.count += 1
-                    if part == "fit" and other:
-                        self.figures["law_unexplained"] = float(len(other))
-        if self.problem.deterministic or not self._found or self.problem.cost >= 10.0:
+        if not self._found or self.problem.cost >= _DEAR:
             return
-        count = min(self._simulations(), self._room("doubt", 1.0) // self._parts())
+        at = self.space.values(self.best[None])[0]
+        for case, part in self.cases:
+            if case.tasks:
+                other = pairs(case, at, self._seeds[0], part)
+                self.warnings += other
+                self.runs.count += 1
+                if part == "fit" and other:
+                    self.figures["law_unexplained"] = float(len(other))
+        if self.problem.deterministic:
+            return
+        count = min(self._simulations(), self._room("doubt", 1.0) // len(self.cases))
         if count < 20 or not len(self.draws):  # at one point alone, what values leave open would be the model's fault
             self.warnings.append("the data were not compared with what the model makes: more runs are needed")
             return
         draws = self.draws[np.arange(count) % len(self.draws)]
-        found = verdict(cases, draws, [self._fresh(1_000_000 + k) for k in range(count)])
-        self.runs.count += count * len(cases)
+        found = verdict(self.cases, draws, [self._fresh(1_000_000 + k) for k in range(count)])
+        self.runs.count += count * len(self.cases)
         self.findings = found.rows
         if found.lie is not None:
-            self.warnings.append(self._misfitting(found.lie, cases))
+            self.warnings.append(sentence(found.lie, self.cases))
         self.warnings += [str(one) for one in found.words]
         self.figures["unexplained"] = float(len(found.words) + (found.lie is not None))
         if found.of_law:
             self.figures["law_unexplained"] = float(found.of_law)
         self._widen(found.farthest, _BENT * math.sqrt(found.bent), slight=not self.figures["unexplained"])
-
-    def _misfitting(self, lie: JudgedStatistic, cases: Sequence[tuple[Case, str]]) -> str:
-        """By how much a recording is off what the others predict, from a search without it."""
-        case, misfit, others = without(lie.subject.recording, cases)
-
-        def apart(units: Floats, seeds: list[int]) -> Floats:
-            return self.runs.ask(
-                case, units, seeds, f"without {lie.subject}", lambda made: misfit.losses(made)[:, None]
-            )
-
-        searching = self._searching(Budget(max(self.budget.runs // 4, 400)), apart)
-        search("cma-es", searching)
-        at = self.space.values(self.runs.whole(searching.candidates()[:1]))
-        return sentence(lie, case, others, at, self._seeds[:8])
 
     def _widen(self, worst: float, bent: float, *, slight: bool) -> None:
         """Widen intervals under a model that cannot make the data (Birge 1932), as far as they are not wide already.
@@ -463,17 +433,11 @@ class _Session:
         factor = max(of_draws, min(max(worst, _WRONG), _AT_MOST) / already if worst else 1.0, bent / already)
         if factor <= 1.0:
             return
-        for k, p in enumerate(self.space.parameters):
-            if p.name not in self.intervals or p.discrete:
-                continue
-            ends = np.tile(self.space.values(self.best[None]), (2, 1))
-            ends[:, k] = self.intervals[p.name]
-            at, units = self.best[k], self.space.units(ends)
-            # To both sides alike: a value at an end of its interval is one that the data's law has pushed there.
-            away = units[:, k] - at if not worst else np.array([-1.0, 1.0]) * np.abs(units[:, k] - at).max()
-            units[:, k] = np.clip(at + factor * away, 0.0, 1.0)
-            low, high = self.space.values(units)[:, k]
-            self.intervals[p.name] = float(low), float(high)
+        away = self.ends - self.best
+        if worst:  # to both sides alike: a value at an end of its interval is one that the data's law has pushed there
+            away = np.array([[-1.0], [1.0]]) * np.abs(away).max(axis=0)
+        real = np.array([not p.discrete for p in self.space.parameters])
+        self.ends[:, real] = np.clip(self.best + factor * away, 0.0, 1.0)[:, real]
         if len(self.draws) and of_draws > 1.0:
             units = self.space.units(self.draws)
             self.draws = self.space.values(np.clip(self.best + of_draws * (units - self.best), 0.0, 1.0))
@@ -496,14 +460,11 @@ class _Session:
         for k in range(len(self.space)):
             if self.best[k] == self.start_units[k]:
                 both[1, k] = both[0, k]  # exactly as declared, not by way of the cube
-        fit, less, runs = before_and_after(self.case, both, seeds, "fit")
-        self.runs.count += runs
-        worse = {"the fit": fit} if less else {}
-        held: Judgement | None = None
-        if self.problem.held_back is not None:
-            held, less, runs = before_and_after(self.problem.held_back, both, seeds, "held back")
-            self.runs.count += runs
-            worse |= {"the data held back": held} if less else {}
+        found = [before_and_after(case, both, seeds, part) for case, part in self.cases]
+        self.runs.count += 2 * len(seeds) * len(found)
+        names = ("the fit", "the data held back")
+        worse = {name: judged for name, (judged, less) in zip(names, found, strict=False) if less}
+        fit, held = found[0][0], found[1][0] if len(found) > 1 else None
         estimates = tuple(self._estimate(k, both) for k in range(len(self.space)))
         self.figures["misfit_after"] = self.loss
         self._progress_report()
@@ -533,14 +494,14 @@ class _Session:
             verdict = Identity("no effect", self.refused[p.name])
         elif not self._found:
             verdict = Identity("fixed", "nothing was searched")
-        low, high = self.intervals.get(p.name, (None, None))
-        if low is not None and high is not None:  # one without effect went back to where it was
-            low, high = min(low, float(both[1, k])), max(high, float(both[1, k]))
+        known = bool(np.isfinite(self.ends[:, k]).all())
+        low, high = self.space.values(self.ends)[:, k].tolist()
+        low, high = min(low, float(both[1, k])), max(high, float(both[1, k]))  # one without effect went back
         return ParameterEstimate(
             p.name,
             p.as_written(both[1, k]),
-            low,
-            high,
+            low if known else None,
+            high if known else None,
             p.as_written(both[0, k]),
             p.unit,
             verdict.verdict,
@@ -550,23 +511,22 @@ class _Session:
             p.members,
         )
 
-    def _misfits(self, simulated: Mapping[str, Floats]) -> Floats:
-        return self.misfit.losses(simulated)[:, None]
+    @property
+    def _few(self) -> list[int]:
+        """The seeds of slopes: enough to see chance, if there is any."""
+        return self._seeds[:1] if self.problem.deterministic else self._seeds[:3]
 
-    def _losses(self, seeds: list[int]) -> Callable[[Floats], Floats]:
-        """Mean misfit over seeds."""
-        return lambda units: self._by_seed(units, seeds).mean(axis=1)
+    @property
+    def _fresh_seeds(self) -> list[int]:
+        """Seeds that no search has seen."""
+        return self._seeds[:1] if self.problem.deterministic else self._seeds[32 : 32 + 2 * self.replicates]
 
     def _by_seed(self, units: Floats, seeds: list[int]) -> Floats:
         """(n, seeds) misfits."""
-        return self.runs.ask(self.case, units, seeds, "losses", self._misfits)
+        return self.runs.ask(self.case, units, seeds, "losses", lambda made: self.misfit.losses(made)[:, None])
 
     def _residuals(self, units: Floats) -> Floats:
         return self.runs.ask(self.case, units, self._seeds[:1], "residuals", self.misfit.residuals)
-
-    def _parts(self) -> int:
-        """How many sets of data the model is checked on."""
-        return 1 if self.problem.held_back is None else 2
 
     def _simulations(self) -> int:
         """How many runs the judgement of a part of the data takes: fewer where they are dear."""
@@ -577,7 +537,7 @@ class _Session:
         kept = 8 * self.replicates  # for the choice between points and the judgement
         left = self.budget.seconds - self.runs.journal.clock()
         if stage == "posterior" and not self.problem.deterministic:  # for the checks of the model
-            checks = self._simulations() * self._parts()
+            checks = self._simulations() * len(self.cases)
             kept += min(checks, self.budget.runs // 6)
             left -= min(checks * self.runs.cost, self.budget.seconds / 10)
         room = share * (self.budget.runs - self.runs.count - kept)
@@ -588,8 +548,8 @@ class _Session:
     def _squares(self, units: Floats) -> Floats:
         """(n,) sums of squared residuals."""
 
-        def summed(simulated: Mapping[str, Floats]) -> Floats:
-            rows = self.misfit.residuals(simulated)
+        def summed(made: Mapping[str, Floats]) -> Floats:
+            rows = self.misfit.residuals(made)
             return np.asarray(np.einsum("ij,ij->i", rows, rows))[:, None]
 
         return self.runs.ask(self.case, units, self._seeds[:1], "squares", summed)[:, 0]
@@ -607,11 +567,14 @@ class _Session:
         return answered
 
     def _draw(self, units: Floats, first: int) -> Floats:
-        """Summaries (n, k) of one run per point, each under a seed of its own."""
+        """Summaries (n, k) of one run per point, each under a seed of its own, with what differs from time to time."""
         parts = []
         for row in range(len(units)):
             words = np.random.SeedSequence([self.seed, first + row]).generate_state(1, np.uint64)
-            some = self._varied_units(units[row : row + 1], np.random.default_rng(words))
+            some = units[row : row + 1]
+            if any(p.varies > 0.0 for p in self.space.parameters):
+                values = self._varied(self.space.values(self.runs.whole(some)), np.random.default_rng(words))
+                some = self.space.units(values)[:, self.runs.searched]
             parts.append(
                 self.runs.ask(self.case, some, [int(words[0] >> np.uint64(1))], "summaries", self.summaries.of)
             )

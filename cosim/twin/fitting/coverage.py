@@ -8,6 +8,7 @@ side a bias.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -15,11 +16,12 @@ import numpy as np
 
 from cosim.twin.calibration import Calibration
 from cosim.twin.fitting.calibrate import INTERRUPTED, calibrate
+from cosim.twin.fitting.judging import EDGE
+from cosim.twin.judgement.subject import FALSE
 from cosim.twin.problem import CalibrationProblem, Case, Floats
 from cosim.twin.search.meter import Budget
 
 BINS = 5  # of ranks: 4 truths each of the 20 that are drawn by default, as few as chi squared allows
-_EDGE = 0.05  # of the bounds, where no truth is drawn: intervals end there
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ def coverage(
     """Calibrate `count` truths of which the data are simulated. Parameters without effect are left out."""
     space = problem.space
     random = np.random.default_rng(np.random.SeedSequence([seed, 0x736263]))
-    units = _EDGE + (1.0 - 2.0 * _EDGE) * space.sample(count, random)
+    units = EDGE + (1.0 - 2.0 * EDGE) * space.sample(count, random)  # nearer to the bounds intervals end there
     truths = space.values(units)
     answers: list[Calibration] = []
     for k, truth in enumerate(truths):
@@ -74,10 +76,9 @@ def coverage(
         if ranks:
             bins = np.histogram(ranks, BINS, (0.0, 1.0))[0]
             expected = len(ranks) / BINS
-            squared = float(((bins - expected) ** 2 / expected).sum())
-            found.append(
-                IntervalCoverage(p.name, held, len(ranks), tuple(bins.tolist()), squared < 13.3)
-            )  # 1 % of chi2, 4
+            half = 0.5 * float(((bins - expected) ** 2 / expected).sum())
+            chance = math.exp(-half) * (1.0 + half)  # of chi squared with 4 degrees of freedom
+            found.append(IntervalCoverage(p.name, held, len(ranks), tuple(bins.tolist()), chance > FALSE))
     return tuple(found)
 
 

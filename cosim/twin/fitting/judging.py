@@ -8,20 +8,20 @@ import numpy as np
 
 from cosim.twin.calibration import Gap, Judgement, ParameterEstimate
 from cosim.twin.fitting.misfit import ALL, Misfit, farther, gaps
+from cosim.twin.judgement.subject import BEYOND
 from cosim.twin.problem import Case, Floats
 from cosim.twin.space import Space
 
 _WIDE = 0.8  # of the bounds: such an interval adds no information to them
-_EDGE = 0.05  # of the bounds: a value so near to one is bent by it (of a uniform law, 1 in 10 by chance)
+EDGE = 0.05  # of the bounds: a value so near to one is bent by it (of a uniform law, 1 in 10 by chance)
 _MUCH = 0.1  # of the misfit: less is no matter
-_BEYOND = 2.33  # deviations, by which values agree less than others: 1 in 100 by chance
 
 
-def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) -> tuple[Judgement, bool, int]:
+def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) -> tuple[Judgement, bool]:
     """The gaps of the two points `both` (2, d) in values, under the same seeds.
 
     And whether the second is clearly farther from what was measured, beyond chance and beyond how far its own runs are
-    from one another; and the runs it took.
+    from one another. Takes two runs a seed.
     """
     simulated = [case.simulate(both, seed) for seed in seeds]
 
@@ -42,11 +42,11 @@ def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) 
         misfit = Misfit(case.observed)
         first, second = np.moveaxis(np.stack([misfit.left_out(one) for one in simulated]), 1, 0)
         by, chance = farther(first, second)
-        worse = by > max(_BEYOND * chance, _MUCH * float(first[:, 0].mean()))
+        worse = by > max(BEYOND * chance, _MUCH * float(first[:, 0].mean()))
         if worse and len(seeds) > 1:  # a run is as far off where those near saturation differ much
             runs = [{name: np.asarray(one[name])[1:] for name in case.observed} for one in simulated]
             worse = not float(second[:, 0].mean()) <= misfit.usual(runs)
-    return judged, worse, 2 * len(seeds)
+    return judged, worse
 
 
 def summed(simulated: Sequence[Gap]) -> Gap:
@@ -83,7 +83,7 @@ def complaints(
     for k, (p, estimate) in enumerate(zip(space.parameters, estimates, strict=True)):
         if estimate.verdict == "no effect":
             continue
-        if not p.discrete and not _EDGE < units[k] < 1.0 - _EDGE and estimate.verdict != "fixed":
+        if not p.discrete and not EDGE < units[k] < 1.0 - EDGE and estimate.verdict != "fixed":
             end = "lower" if units[k] < 0.5 else "upper"
             simulated.append(
                 f"'{p.name}' lies at its {end} bound or within 5 % of it: the best value may lie beyond, and its "

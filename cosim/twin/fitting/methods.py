@@ -19,7 +19,6 @@ from cosim.twin.search.regression import features
 
 AUTO = "auto"
 METHODS = ("least squares", "regression", "cma-es", "bayesian")
-LEARNED = 0.3  # R2 below which a surrogate is reported to know little
 _SURFACE = 12  # runs per coefficient of a quadratic surface
 _LEVELS = 8  # of a whole number, from which on it is taken as a real one
 _DESCENTS = 4  # of least squares
@@ -87,23 +86,16 @@ class Searching:
         self.meters.append(Meter(objective, left, runs_per_point=runs_per_point, clock=self.clock))
         return self.meters[-1]
 
-    def mean_losses(self, units: Floats) -> Floats:
-        return self.losses(units, self.seeds)
-
     def candidates(self, most: int = 8) -> Floats:
         """(n, d) the answer and its rivals, or the best points of the last meter that differ, best first."""
         if self.answer is not None:
             return self.answer
+        seen = next((meter for meter in reversed(self.meters) if np.isfinite(meter.best)), None)
         chosen: list[Floats] = []
-        for meter in reversed(self.meters):
-            for point, loss in zip(meter.points, meter.losses, strict=True):
-                if np.isfinite(loss) and all(np.abs(point - other).max() > 0.002 for other in chosen):
-                    chosen.append(point)
-                if len(chosen) == most:
-                    break
-            if chosen:
-                break
-        return np.array(chosen, np.float64).reshape(-1, len(self.start))
+        for point, loss in zip(seen.points, seen.losses, strict=True) if seen is not None else ():
+            if np.isfinite(loss) and all(np.abs(point - other).max() > 0.002 for other in chosen):
+                chosen.append(point)
+        return np.array(chosen[:most], np.float64).reshape(-1, len(self.start))
 
 
 def search(method: str, given: Searching) -> str:
@@ -112,13 +104,18 @@ def search(method: str, given: Searching) -> str:
         return _least_squares(given)
     if method == "regression":
         return _regression(given)
-    meter = given.meter(given.mean_losses, len(given.seeds))
+    meter = given.meter(lambda units: given.losses(units, given.seeds), len(given.seeds))
     if method == "bayesian":
         first = max(4, min(2 * len(given.start) + 4, meter.room // 3))
-        points = np.concatenate([given.start[None], given.sample(first - 1)])
-        return bayesian(meter, points, given.random).stopped
-    begin = _begin(meter, given, 8 * len(given.start))
-    return cma_es(meter, begin, given.random, levels=given.levels).stopped
+        return bayesian(meter, _scattered(given, first - 1), given.random).stopped
+    # From the best of the start and of points all over the bounds.
+    meter(_scattered(given, min(8 * len(given.start), meter.room // 5)))
+    return cma_es(meter, meter.found(given.start, "").units, given.random, levels=given.levels).stopped
+
+
+def _scattered(given: Searching, count: int) -> Floats:
+    """(1 + count, d) the start, and points from the prior."""
+    return np.concatenate([given.start[None], given.sample(count)]) if count > 0 else given.start[None]
 
 
 def _regression(given: Searching) -> str:
@@ -127,17 +124,10 @@ def _regression(given: Searching) -> str:
     meter = given.meter(lambda units: given.losses(units, [given.fresh(next(batches))]))
     d = len(given.start)
     first = max(min(8 * features(d), meter.room // 3), 2)
-    points = np.concatenate([given.start[None], given.sample(first - 1)])
+    points = _scattered(given, first - 1)
     found, rivals = regression(meter, points, given.random, levels=given.levels)
     given.answer = np.concatenate([found.units[None], rivals])
     return found.stopped
-
-
-def _begin(meter: Meter, given: Searching, count: int) -> Floats:
-    """The best of the start and of points all over the bounds."""
-    count = min(count, meter.room // 5)
-    meter(np.concatenate([given.start[None], given.sample(count)]) if count else given.start[None])
-    return meter.found(given.start, "").units
 
 
 def _least_squares(given: Searching) -> str:
@@ -150,9 +140,7 @@ def _least_squares(given: Searching) -> str:
         raise ScenarioError(Mistake("least squares cannot search whole numbers and categories", "calibrate", hint=hint))
 
     scout = given.meter(given.squares)
-    d = len(given.start)
-    count = min(16 * d, scout.room // 4)
-    scout(np.concatenate([given.start[None], given.sample(count)]) if count else given.start[None])
+    scout(_scattered(given, min(16 * len(given.start), scout.room // 4)))
     starts = scout.points[:_DESCENTS].reshape(-1, len(given.start))
     if not (starts == given.start).all(axis=1).any():
         starts = np.concatenate([starts[: _DESCENTS - 1], given.start[None]])

@@ -12,7 +12,6 @@ model can be shown to be better than this.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,7 @@ from cosim.twin.problem import Distance, Floats, MeasuredSignal, Observed
 
 ALL = "all"  # the row of `gaps` that sums up
 _HARDLY = 3.0  # deviations of runs
+_HALVES = 20  # random ones, whose mean is known to a tenth of what one differs by from another
 BLOCKS = 10  # of the measured values, that are left out in turn
 
 
@@ -150,25 +150,20 @@ def farther(first: Floats, second: Floats) -> tuple[float, float]:
     return float(means[0]), float(np.sqrt(measured + simulated))
 
 
-def noise_floor(
-    signal: MeasuredSignal, halves: Literal["time", "random"] | None = None, *, repeats: int = 20, seed: int = 1
-) -> float:
+def noise_floor(signal: MeasuredSignal) -> float:
     """W1 over the range of one measured half against the other; NaN with fewer than two values.
 
-    `time` takes the first half against the second, which includes what drifts; `random` the mean over
-    `repeats` random halves. By default the order counts for unpaired signals only: in paired ones it
-    is often that of an input (a load from 0 to 100 %), and halves by order differ by that input.
+    Of unpaired signals the first half against the second, which includes what drifts. The order of paired ones is often
+    that of an input (a load from 0 to 100 %), by which such halves would differ: the mean over random halves is taken.
     """
     values = signal.values[np.isfinite(signal.values)]
     half = len(values) // 2
     if half == 0:
         return float("nan")
-    if halves is None:
-        halves = "random" if signal.paired else "time"
-    if halves == "time":
+    if not signal.paired:
         return float(wasserstein(values[:half], values[half:])[0]) / signal.span
-    random = np.random.default_rng(np.random.SeedSequence(seed))
-    mixed = [random.permutation(values) for _ in range(repeats)]
+    random = np.random.default_rng(np.random.SeedSequence(1))
+    mixed = [random.permutation(values) for _ in range(_HALVES)]
     return float(np.mean([wasserstein(one[:half], one[half:])[0] for one in mixed])) / signal.span
 
 

@@ -98,7 +98,8 @@ def laplace(
     spreads = 1.0 / np.sqrt(values)
     student = math.sqrt(freedom / (freedom - 2.0)) if freedom > 2.0 else 3.0
     normal = at + student * (random.standard_normal((count, d)) * spreads) @ axes.T
-    normal = normal[((normal >= 0.0) & (normal <= 1.0)).all(axis=1)] if _mostly_inside(normal) else reflect(normal)
+    inside = ((normal >= 0.0) & (normal <= 1.0)).all(axis=1)
+    normal = normal[inside] if inside.mean() > 0.2 else reflect(normal)
     left = runs - (2 * d + 1)
     if left < 200:
         return Posterior(normal, "laplace")
@@ -133,8 +134,3 @@ def laplace(
         if effective >= 300.0:
             return Posterior(points[random.choice(len(points), count, p=weights)], "importance sampling")
     return Posterior(normal, "laplace")
-
-
-def _mostly_inside(points: Floats) -> bool:
-    """Whether enough points lie in the cube to leave the others out."""
-    return bool(((points >= 0.0) & (points <= 1.0)).all(axis=1).mean() > 0.2)

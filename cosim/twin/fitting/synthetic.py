@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,8 @@ from numpy.typing import NDArray
 from cosim.twin.fitting.posterior import PRIOR_SD, Posterior
 from cosim.twin.search.cma import reflect
 from cosim.twin.search.meter import Floats
+from cosim.twin.search.regression import features, quadratic
+from cosim.twin.telemetry.outliers import OUTLIER
 
 _EXACT = 1e-3  # of a value, to which no model is right: responses of a server of constant speed are exactly alike
 _RARE = 0.995  # of the runs are nearer to their mean
@@ -45,13 +46,10 @@ class _Region:
         all_of: NDArray[np.bool_] = np.logical_and.reduce(within, axis=1)
         return all_of
 
-    def features(self, points: Floats, quadratic: bool) -> Floats:
+    def features(self, points: Floats, squares: bool) -> Floats:
         """(n, f) of points: 1, all coordinates along the axes scaled to -1..1, and their products."""
         x = 2.0 * (points @ self.axes - self.low) / (self.high - self.low) - 1.0
-        columns = [np.ones(len(x)), *x.T]
-        if quadratic:
-            columns += [x[:, a] * x[:, b] for a, b in combinations_with_replacement(range(x.shape[1]), 2)]
-        return np.stack(columns, axis=1)
+        return quadratic(x) if squares else np.concatenate([np.ones((len(x), 1)), x], axis=1)
 
     def draw(self, count: int, random: np.random.Generator) -> Floats:
         """(up to count, d) points, evenly; fewer where hardly any of the box lies in the cube."""
@@ -82,13 +80,13 @@ class Emulator:
     def __init__(self, region: _Region, points: Floats, summaries: Floats, observed: Floats, extra: Floats) -> None:
         d = points.shape[1]
         self.region = region
-        self._quadratic = len(points) >= 3 * (1 + d + d * (d + 1) // 2)
-        features = region.features(points, self._quadratic)
-        kept = _near(features, summaries)
-        features, summaries = features[kept], summaries[kept]
-        self._whole = mean = _solve(features, summaries)
-        left = summaries - features @ mean
-        freedom = max(len(left) - features.shape[1], 1)
+        self._quadratic = len(points) >= 3 * features(d)
+        terms = region.features(points, self._quadratic)
+        kept = _near(terms, summaries)
+        terms, summaries = terms[kept], summaries[kept]
+        self._whole = mean = _solve(terms, summaries)
+        left = summaries - terms @ mean
+        freedom = max(len(left) - terms.shape[1], 1)
         covariance = left.T @ left / freedom + extra + _EXACT**2 * np.eye(left.shape[1])
         scale = np.sqrt(np.maximum(np.diag(covariance), 1e-18))
         correlation = 0.98 * (covariance / np.outer(scale, scale)) + 0.02 * np.eye(len(scale))
@@ -98,9 +96,9 @@ class Emulator:
         # Slopes of the whitened summaries over the region; the strongest directions hold what there is.
         strongest = np.linalg.svd(white[1:], full_matrices=False)[2][:d]
         self._kept = self._whiten @ strongest.T  # (k, r)
-        self._mean = _solve(features, summaries @ self._kept)
+        self._mean = _solve(terms, summaries @ self._kept)
         self._observed = observed @ self._kept
-        left = summaries @ self._kept - features @ self._mean
+        left = summaries @ self._kept - terms @ self._mean
         self._log_scale = self._scales(region.features(points[kept], False), left, d)
         spread = np.exp(0.5 * region.features(points[kept], False) @ self._log_scale)
         noise = (left / spread).T @ (left / spread) / freedom
@@ -108,9 +106,9 @@ class Emulator:
         noise = noise + self._kept.T @ extra @ self._kept + 1e-9 * np.eye(len(noise))
         self._root = np.linalg.inv(np.linalg.cholesky(noise))
         freedom = max(len(scale) - d, 1)
-        made = ((summaries - features @ mean) @ self._whiten) ** 2
+        made = ((summaries - terms @ mean) @ self._whiten) ** 2
         self._usual = float(np.quantile(made.sum(axis=1), _RARE)) / freedom
-        off = observed - features @ mean
+        off = observed - terms @ mean
         distances = ((off @ self._whiten) ** 2).sum(axis=1)
         nearest = int(np.argmin(distances))
         self.unexplained = float(distances[nearest]) / freedom  # squared distance from any mean, over the expected one
@@ -156,11 +154,11 @@ class Emulator:
 
 
 def _near(features: Floats, summaries: Floats) -> NDArray[np.bool_]:
-    """The rows that are no wild outliers: beyond 8 deviations by the median in any summary."""
+    """The rows that are no outliers in any summary."""
     left = summaries - features @ _solve(features, summaries)
     middle = np.median(left, axis=0)
     deviation = 1.4826 * np.median(np.abs(left - middle), axis=0) + 1e-12
-    kept: NDArray[np.bool_] = np.logical_and.reduce(np.abs(left - middle) <= 8.0 * deviation, axis=1)
+    kept: NDArray[np.bool_] = np.logical_and.reduce(np.abs(left - middle) <= OUTLIER * deviation, axis=1)
     return kept if kept.mean() > 0.8 else np.ones(len(kept), np.bool_)
 
 

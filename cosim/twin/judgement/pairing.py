@@ -11,7 +11,7 @@ from cosim.twin.judgement.table import TABLE, figures
 from cosim.twin.telemetry.quantities import MOST, Codes, Quantity, Rows, ValuePairing
 from cosim.twin.telemetry.tables import decimal_step, rounded
 
-_NODES = 24  # that are judged one by one: a rack; with more there is a row for all together
+NODES = 24  # that are judged one by one: a rack; with more there is a row for all together
 _LIKE = 6  # nodes that are compared with one another: 15 pairs
 
 
@@ -30,7 +30,7 @@ class JudgedPairing(ValuePairing):
         self._load, self._sampled = load, timed and not quantity.of_tasks
         numbers, counts = np.unique(rows.nodes, return_counts=True)
         single = [k for k, n in zip(numbers.tolist(), counts.tolist(), strict=True) if n >= LEAST]
-        single = single if len(numbers) <= _NODES and (len(numbers) > 1 or not quantity.of_tasks) else []
+        single = single if len(numbers) <= NODES and (len(numbers) > 1 or not quantity.of_tasks) else []
         every = [-1] if len(rows.values) >= LEAST and (quantity.of_tasks or not single) else []
         self._nodes = [*(k for k in single if k >= 0), *every]
         self._names = {k: names.name(k) for k in self._nodes if k >= 0}

@@ -7,9 +7,9 @@ import numpy as np
 from cosim.twin.judgement.course import LEAST, correlation, ranks
 from cosim.twin.judgement.table import ORDERLY
 from cosim.twin.problem import Case, Floats
-from cosim.twin.telemetry.outliers import robust
+from cosim.twin.telemetry.outliers import OUTLIER, robust
 
-_PAIRED, _SAME = 8.0, 1e-3  # robust deviations of pairs; of the median, by which equal ones differ
+_SAME = 1e-3  # of the median, by which equal ones differ
 _IN_FLIGHT = 2.0  # times the longest task, at the end of a recording: pairs that are left out
 _SOME_PAIRS, _FEW = 0.01, 3  # share and number of pairs that are far off
 _VARIED, _ALONG = 0.2, 0.3  # times the median that simulated tasks differ by; rank correlation of pairs, at least
@@ -32,11 +32,11 @@ def pairs(case: Case, values: Floats, seed: int, part: str = "") -> list[str]:
         off = real - row
         middle, scale = robust(off)
         usual = max(scale, _SAME * float(np.median(real)))
-        far = np.abs(off - middle) > _PAIRED * usual
+        far = np.abs(off - middle) > OUTLIER * usual
         if (real > 0.0).all() and (row > 0.0).all():  # long ones differ by more
             ratio = np.log(real / row)
             center, spread = robust(ratio)
-            far &= np.abs(ratio - center) > _PAIRED * max(spread, _SAME)
+            far &= np.abs(ratio - center) > OUTLIER * max(spread, _SAME)
         along = correlation(ranks(real), ranks(row))
         if np.ptp(row) > _VARIED * np.median(row) and along < _ALONG:
             answered.append(

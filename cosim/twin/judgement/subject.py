@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from cosim.twin.judgement.course import Floats
 from cosim.twin.judgement.table import RELATIVE, TABLE, CheckedStatistic
 
 FALSE = 0.01  # chance that anything of sound data is reported: 1 of 100 sets has a false word
+BEYOND = NormalDist().inv_cdf(1.0 - FALSE)  # deviations of what chance makes as seldom
 RECORDING = CheckedStatistic(
     "level that the other recordings predict", lambda _: math.nan, RELATIVE,
     "leave it out with 'fit: {recordings: [...]}', or look at what else used the node, at its clock and its unit",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.judgement.judge import corrected, judge, of_case, other_recordings, worst
 from cosim.twin.judgement.subject import RECORDING, Judged, JudgedStatistic
 from cosim.twin.judgement.table import ORDERLY
@@ -59,26 +57,13 @@ def verdict(cases: Sequence[tuple[Case, str]], draws: Floats, seeds: Sequence[in
     )
 
 
-def without(recording: str, cases: Sequence[tuple[Case, str]]) -> tuple[Case, Misfit, list[str]]:
-    """All parts of the data as one, their misfit without a recording, and the names of the other recordings."""
-    names = {s.signal: s.recording for case, _ in cases for s in (case.judged or of_case(case)).subjects}
-    every = {label: one for case, _ in cases for label, one in case.observed.items()}
-
-    def simulate(values: Floats, seed: int) -> Mapping[str, Floats]:
-        return {label: rows for case, _ in cases for label, rows in case.simulate(values, seed).items()}
-
-    others = {label: one for label, one in every.items() if names.get(label, recording) != recording}
-    return Case(every, simulate), Misfit(others), list(dict.fromkeys(n for n in names.values() if n != recording))
-
-
-def sentence(lie: JudgedStatistic, case: Case, others: Sequence[str], at: Floats, seeds: Sequence[int]) -> str:
-    """By how much a recording is off what the others predict with the values `at` (1, d)."""
-    signal = case.observed[lie.subject.signal]
-    made = [float(np.nanmean(np.asarray(case.simulate(at, seed)[lie.subject.signal], np.float64))) for seed in seeds]
-    effect = float(np.nanmean(signal.values)) / (math.fsum(made) / len(made)) - 1.0
-    way = (("faster", "slower") if signal.unit == "s" else ("lower", "higher"))[effect > 0.0]
-    rest = " and ".join(f"'{one}'" for one in others)
+def sentence(lie: JudgedStatistic, cases: Sequence[tuple[Case, str]]) -> str:
+    """By how much a recording is off what the others predict."""
+    units = {name: one.unit for case, _ in cases for name, one in case.observed.items()}
+    names = dict.fromkeys(s.recording for case, _ in cases for s in (case.judged or of_case(case)).subjects)
+    way = (("faster", "slower") if units[lie.subject.signal] == "s" else ("lower", "higher"))[lie.effect > 0.0]
+    rest = " and ".join(f"'{one}'" for one in names if one != lie.subject.recording)
     return (
-        f"recording '{lie.subject.recording}' does not fit: it is {abs(effect):.0%} {way} than {rest} predict "
+        f"recording '{lie.subject.recording}' does not fit: it is {abs(lie.effect):.0%} {way} than {rest} predict "
         f"(p {max(lie.adjusted, 1e-99):.0e}), and fitted values lie between: {lie.remedy}"
     )

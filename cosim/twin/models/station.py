@@ -20,9 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry
-from cosim.twin.fitting.nearest import REPEATS, Nearest, nearest, off, quantile, quantiles
-from cosim.twin.search import Budget, Meter, cma_es
-from cosim.twin.space import Parameter, Space
+from cosim.twin.fitting.nearest import REPEATS, Nearest, nearest, off, quantiles
 from cosim.twin.telemetry.quantities import spacings
 
 Floats = NDArray[np.float64]
@@ -31,11 +29,9 @@ Recorded = tuple[Floats, Floats]  # (n,) s: when requests came, in order; when t
 _SERVERS = (1, 2, 3, 4, 6, 8)  # tried: workers of a service on a machine of today
 CLEARLY = 0.85  # of the misfit of a simpler station: then another is taken
 _APART, _DEVIATIONS = 3.0, 2.5  # times as long as the first mode is the second one, and that apart
+_FROM = (0.2, 0.1), (0.2, 0.35), (0.8, 0.1)  # to begin with: spread, latency over the median response
 _AGAIN = 0.97  # of the misfit of fewer servers: below it more are tried
-_RUNS = 160  # of a search
 _WAY = 0.4  # of the median response, at most: a longer way looks like servers without end
-_SEEDS, _FRESH = 3, 12  # of a search; of the choice between its answers
-_LEVELS = (np.arange(40) + 0.5) / 40  # quantiles: one per request of the smallest table
 _SPACED, _AHEAD = 40, 0.05  # times between answers that are needed; of logarithms, over which slopes are taken
 _WINDOWS = 4  # of a recording, between which the level of service times is compared
 
@@ -73,12 +69,10 @@ class ResponseLevels:
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """The station that is nearest, and how near."""
+    """The station that is nearest, and how steady it was."""
 
     station: ServiceStation
     levels: ResponseLevels
-    misfit: float  # mean distance of quantiles of the response over their mean
-    others: tuple[tuple[ServiceStation, float], ...]  # what was tried, and by how many deviations it is off
 
 
 def identify(recordings: Sequence[Recorded], *, seed: int = 1, servers: Sequence[int] = _SERVERS) -> Identified:
@@ -86,17 +80,20 @@ def identify(recordings: Sequence[Recorded], *, seed: int = 1, servers: Sequence
     if not recordings or min(len(created) for created, _ in recordings) < 20:
         raise ValueError("a recording needs 20 requests or more")
     figures = _Figures(recordings, seed)
+    lone = min(float(np.median(ended - created)) for created, ended in recordings)
+    cut = _two(recordings)
     tried: list[_Trial] = []
 
     def fitted(servers: int, *, sharing: bool, contention: bool, modes: bool = False) -> _Trial:
-        one, _ = _fitted(recordings, servers, sharing, contention=contention, seed=seed, modes=modes)
-        found = figures.nearest(one)
-        if modes:  # the modes of requests that met no other request are a second place to begin
-            service, share, times, spread = _two(recordings)
-            cut = replace(one, service=service, spread=spread, slow_share=share, slow_times=times)
-            found = min(found, figures.nearest(cut), key=lambda each: each.misfit)
-        tried.append(found)
-        return found
+        """The nearest of a kind, from several places to begin with."""
+        slowed = 0.3 if contention else 0.0
+        begin = [ServiceStation(servers, sharing, 0.8 * lone, spread, way * lone, slowed) for spread, way in _FROM]
+        if modes:  # one of them is how requests that met no other request fall in two
+            service, *law = cut
+            begin = [replace(begin[0], spread=0.4, slow_share=0.2, slow_times=5.0)]
+            begin.append(replace(begin[0], service=service, slow_share=law[0], slow_times=law[1], spread=law[2]))
+        tried.append(min(map(figures.nearest, begin), key=lambda one: one.nearest.deviance))
+        return tried[-1]
 
     for sharing in (False, True):
         last = math.inf
@@ -115,8 +112,7 @@ def identify(recordings: Sequence[Recorded], *, seed: int = 1, servers: Sequence
         of_two = figures.off(two.station, metric)
         if of_two < CLEARLY * figures.off(chosen, metric) and distinct(two.station.spread, two.station.slow_times):
             chosen = two.station
-    others = tuple((one.station, one.off) for one in tried)
-    return Identified(chosen, _levels(recordings, chosen, seed), _misfit(recordings, chosen, seed), others)
+    return Identified(chosen, _levels(recordings, chosen, seed))
 
 
 def distinct(spread: float, times: float) -> bool:
@@ -137,47 +133,12 @@ def _plainness(tried: tuple[ServiceStation, float]) -> tuple[float, float]:
     return station.servers + 0.5 * (station.contention > 0.0) + 0.25 * station.sharing, misfit
 
 
-def _fitted(
-    recordings: Sequence[Recorded], servers: int, sharing: bool, *, contention: bool, seed: int, modes: bool = False
-) -> tuple[ServiceStation, float]:
-    """The best station of a kind, and its misfit."""
-    lone = min(float(np.median(ended - created)) for created, ended in recordings)
-    middle, share, times, within = 0.8 * lone, 0.2, 5.0, 0.4
-    if modes:
-        middle, share, times, within = _two(recordings)
-    most = (6.0 if modes else 1.6) * lone
-    space = Space([
-        Parameter("service", 0.1 * lone, most, scale="log", start=float(np.clip(middle, 0.1 * lone, most))),
-        Parameter("spread", 0.02, 2.5, scale="log", start=float(np.clip(within, 0.02, 2.5))),
-        Parameter("latency", 0.0, _WAY * lone, start=0.1 * lone),
-        *([Parameter("share", 0.02, 0.6, scale="log", start=float(np.clip(share, 0.02, 0.6)))] if modes else []),
-        *([Parameter("times", 1.5, 40.0, scale="log", start=float(np.clip(times, 1.5, 40.0)))] if modes else []),
-        *([Parameter("contention", 0.02, 1.5, start=0.3)] if contention else []),
-    ])  # fmt: skip
-    random = np.random.default_rng(np.random.SeedSequence([seed, 0x73746174]))
-    measured = _Measured(recordings, random, _SEEDS)
-
-    def station(values: Floats) -> ServiceStation:
-        service, spread, latency = (float(value) for value in values[:3])
-        share, times = (float(values[3]), float(values[4])) if modes else (0.0, 1.0)
-        slowed = float(values[-1]) if contention else 0.0
-        return ServiceStation(servers, sharing, service, spread, latency, slowed, share, times)
-
-    def misfits(units: Floats) -> Floats:
-        return np.array([measured.misfit(station(values)) for values in space.values(units)])
-
-    meter = Meter(misfits, Budget(_RUNS * (1 + contention)))
-    found = cma_es(meter, space.units(space.start)[0], random, restarts=1)
-    return station(space.values(found.units[None])[0]), found.loss
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Trial:
     """A station and how far the recordings are from what it makes."""
 
     station: ServiceStation
     off: float  # root mean square of the deviations, in those that it has by chance
-    misfit: float  # under fresh draws
     nearest: Nearest
 
 
@@ -185,7 +146,7 @@ class _Figures:
     """Quantiles of responses and of the times between answers, and what stations make of them by the same draws."""
 
     def __init__(self, recordings: Sequence[Recorded], seed: int) -> None:
-        self._recordings, self._seed = recordings, seed
+        self._recordings = recordings
         random = np.random.default_rng(np.random.SeedSequence([seed, 0x66696775]))
         self._draws = [[_draws(len(created), random) for created, _ in recordings] for _ in range(2 * REPEATS)]
         self._spaced = [_spaced(created, ended - created).size >= _SPACED for created, ended in recordings]
@@ -229,44 +190,13 @@ class _Figures:
 
         start = np.log(np.maximum([getattr(station, name) for name in names], np.exp(low)))
         found = nearest(made, self._real, start, low, high, ahead=_AHEAD)
-        # Quantiles of a law of two narrow modes jump: steps may lead astray from where the search has been.
-        misfit = _misfit(self._recordings, at(found.point), self._seed)
-        if CLEARLY * misfit > (before := _misfit(self._recordings, station, self._seed)):
-            found, misfit = nearest(made, self._real, start, low, high, ahead=_AHEAD, steps=0), before
         there = at(found.point)
-        return _Trial(there, off(self._made(there), self._real, found.roots), misfit, found)
+        return _Trial(there, off(self._made(there), self._real, found.roots), found)
 
 
 def _spaced(created: Floats, responses: Floats) -> Floats:
     apart = spacings(created, responses)
     return np.asarray(apart[np.isfinite(apart) & (apart > 0.0)])
-
-
-class _Measured:
-    """Reference for stations: quantiles and rates of answers of all recordings, with the same draws."""
-
-    def __init__(self, recordings: Sequence[Recorded], random: np.random.Generator, seeds: int) -> None:
-        self._recordings = recordings
-        self._draws = [[_draws(len(created), random) for created, _ in recordings] for _ in range(seeds)]
-        self._quantiles = [quantile(ended - created, _LEVELS) for created, ended in recordings]
-        self._flow = [_flow(created, ended) for created, ended in recordings]
-
-    def misfit(self, station: ServiceStation) -> float:
-        total = 0.0
-        for draws in self._draws:
-            for (created, _), drawn, real, rates in zip(
-                self._recordings, draws, self._quantiles, self._flow, strict=True
-            ):
-                responses = _responses(created, drawn, station)
-                total += float(np.abs(quantile(responses, _LEVELS) - real).mean() / real.mean())
-                total += _apart(_flow(created, created + responses), rates)
-        return total / (len(self._draws) * len(self._recordings))
-
-
-def _misfit(recordings: Sequence[Recorded], station: ServiceStation, seed: int) -> float:
-    """The misfit under draws that no search has seen."""
-    random = np.random.default_rng(np.random.SeedSequence([seed, 0x66726573]))
-    return _Measured(recordings, random, _FRESH).misfit(station)
 
 
 def _two(recordings: Sequence[Recorded]) -> tuple[float, float, float, float]:
@@ -338,33 +268,6 @@ def _responses(arrivals: Floats, draws: Floats, station: ServiceStation, factor:
     ends = np.empty(len(arrivals))
     ends[order] = _departures(there[order], services, station.servers, station.sharing, station.contention)
     return np.asarray(ends - arrivals + station.latency * draws[2])
-
-
-_STATES = np.array([1, 2, 3, 4, 6, 9, 14, 22, 10**9])  # requests under way, in groups
-
-
-def _flow(created: Floats, ended: Floats) -> Floats:
-    """(2, groups) how many answers came while so many requests were under way, and s that so many were."""
-    times = np.concatenate([created, ended])
-    step = np.repeat([1, -1], len(created))
-    order = np.argsort(times, kind="stable")
-    under_way = np.cumsum(step[order])[:-1]
-    lengths = np.diff(times[order])
-    group = np.searchsorted(_STATES, under_way, side="right") - 1
-    groups = len(_STATES) - 1
-    busy = group >= 0
-    answered = busy & (step[order][1:] < 0)
-    spent = np.bincount(group[busy], lengths[busy], groups)
-    return np.stack([np.bincount(group[answered], minlength=groups).astype(np.float64), spent])
-
-
-def _apart(made: Floats, real: Floats) -> float:
-    """How far rates of answers are apart, by how many requests are under way; weighted by how many were answered."""
-    kept = (real[0] >= 5) & (made[0] >= 5)
-    if not kept.any():
-        return 0.0
-    off = np.abs(np.log(made[0, kept] / made[1, kept]) - np.log(real[0, kept] / real[1, kept]))
-    return float((off * real[0, kept]).sum() / real[0].sum())
 
 
 @entry()

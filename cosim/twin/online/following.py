@@ -19,8 +19,9 @@ from cosim.scenario.load import load
 from cosim.twin.calibration import Calibration
 from cosim.twin.fitting.calibrate import INTERRUPTED, calibrate
 from cosim.twin.online.drift import Drift
-from cosim.twin.online.windows import OnlineStudy, Span, WindowReport, WindowSettings, spans
+from cosim.twin.online.windows import OnlineStudy, Span, WindowReport, spans
 from cosim.twin.problem import CalibrationProblem, Case
+from cosim.twin.scenario.conditions import seen
 from cosim.twin.scenario.overlay import SUFFIX, write
 from cosim.twin.scenario.recording import EmptyError
 from cosim.twin.scenario.study import ScenarioStudy, study
@@ -107,7 +108,7 @@ class Following:
                 first.problem.space,
                 self._case,
                 self._search,
-                settings=WindowSettings(last=self._how.last),
+                last=self._how.last,
                 drift=Drift(threshold=self._how.threshold),
                 deterministic=first.problem.deterministic,
             )
@@ -139,9 +140,8 @@ class Following:
         self._folder.mkdir(parents=True, exist_ok=True)
         if len(twin.adopted) > self._written:
             self._written = len(twin.adopted)
-            latest = next(reversed(self._studies.values()))
-            found, conditions = twin.adopted[-1], latest.conditions
-            write(self.overlay, found, loaded=self._loaded, free=latest.free, conditions=conditions)
+            free, conditions = next(reversed(self._studies.values())).free, seen(self._loaded, self._run)
+            write(self.overlay, twin.adopted[-1], loaded=self._loaded, free=free, conditions=conditions)
         rows = [
             {
                 "window": r.number, "from": r.since, "until": r.until, "misfit": r.misfit,

@@ -30,16 +30,8 @@ from cosim.twin.space import Space, Value
 Span = tuple[float, float]  # s
 Act = Literal["", "calibrated", "adopted", "rejected"]
 _PART = 0.05  # of the values' size: the least range that a misfit is scaled by
-
-
-@dataclass(frozen=True, slots=True)
-class WindowSettings:
-    """How a run is followed."""
-
-    last: int = 4  # windows that are fitted at most
-    least: int = 2  # and at least: so many must have passed since a drift began
-    seeds: tuple[int, ...] = (1, 2, 3)  # over which misfits are averaged
-    first: bool = True  # calibrate on the first `last` windows, whether there is a drift or not
+_LEAST = 2  # windows that are fitted: so many must have passed since a drift began
+_SEEDS = (1, 2, 3)  # over which misfits are averaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +49,7 @@ class WindowReport:
 
 
 class OnlineStudy:
-    """A twin that follows.
+    """A twin that follows: the first `last` windows are fitted, and after a drift at most as many.
 
     `case` gives what was measured and the simulation of a span of time; `search` calibrates a problem
     whose start are the values in use. Windows must come in the order of time and without gaps.
@@ -70,20 +62,20 @@ class OnlineStudy:
         case: Callable[[Span], Case],
         search: Callable[[CalibrationProblem], Calibration],
         *,
-        settings: WindowSettings | None = None,
+        last: int = 4,
         drift: Drift | None = None,
         deterministic: bool = False,
     ) -> None:
-        self.name, self.space, self.settings = name, space, settings or WindowSettings()
+        self.name, self.space, self._last = name, space, last
         self._case, self._search, self._drift = case, search, drift or Drift()
-        self._deterministic = deterministic
+        self._deterministic, self._seeds = deterministic, _SEEDS[:1] if deterministic else _SEEDS
         self.numbers: Floats = space.start
         self.reports: list[WindowReport] = []
         self.adopted: list[Calibration] = []
         self._cases: list[Case] = []
         self._spans: list[Span] = []
         self._candidate: tuple[Calibration, Floats, int] | None = None  # and the first window that it was fitted on
-        self._calibrated = not self.settings.first
+        self._calibrated = False
         self._settled: int | None = None  # the window after which a change is fitted by itself
         self._scales: dict[str, list[float]] = {}  # ranges of the signals in the first windows
 
@@ -99,7 +91,7 @@ class OnlineStudy:
         self._cases.append(case)
         self._spans.append(span)
         for name, signal in case.observed.items():
-            if len(self._scales.setdefault(name, [])) < self.settings.last:
+            if len(self._scales.setdefault(name, [])) < self._last:
                 self._scales[name].append(_scale(signal))
         misfit = self._misfit(case, self.numbers)
         act: Act = ""
@@ -111,17 +103,17 @@ class OnlineStudy:
                 if drift:  # the change is still there, and there is one window more to learn from
                     act = self._calibrate(self._begin())
         elif not self._calibrated:
-            if number + 1 >= self.settings.last:
+            if number + 1 >= self._last:
                 act, self._calibrated = self._calibrate(0), True
         else:
             drift = self._drift.look(misfit)
-            if drift and self._drift.begun >= self.settings.least:
-                act, self._settled = self._calibrate(self._begin()), number + 1 + self.settings.last
+            if drift and self._drift.begun >= _LEAST:
+                act, self._settled = self._calibrate(self._begin()), number + 1 + self._last
             elif self._settled is not None and number >= self._settled:
-                act, self._settled = self._calibrate(number + 1 - self.settings.last), None
+                act, self._settled = self._calibrate(number + 1 - self._last), None
         report = WindowReport(number, *span, misfit, self._drift.statistic, drift, act, self.values)
         self.reports.append(report)
-        for old in range(len(self._cases) - 2 * self.settings.last):
+        for old in range(len(self._cases) - 2 * self._last):
             self._cases[old] = Case({}, case.simulate)  # nothing looks back farther
         return report
 
@@ -138,13 +130,12 @@ class OnlineStudy:
 
     def _begin(self) -> int:
         """The first of the windows that are fitted: since the change, and not too many."""
-        since = max(self._drift.begun, self.settings.least)
-        return max(0, len(self._cases) - min(since, self.settings.last))
+        since = max(self._drift.begun, _LEAST)
+        return max(0, len(self._cases) - min(since, self._last))
 
     def _misfit(self, case: Case, values: Floats) -> float:
         """The misfit of one window; signals are scaled by their ranges in the first windows, not in this one."""
-        seeds = self.settings.seeds[:1] if self._deterministic else self.settings.seeds
-        simulated = [case.simulate(values[None], seed) for seed in seeds]
+        simulated = [case.simulate(values[None], seed) for seed in self._seeds]
         weights = total = 0.0
         for name, signal in case.observed.items():
             one = Misfit({name: signal})
@@ -178,8 +169,7 @@ class OnlineStudy:
             if not self._drift.usual or np.array_equal(values, self.numbers):  # nothing was to be gained
                 self._drift.restart(self._misfits(first))
             return "rejected"
-        seeds = list(self.settings.seeds[:1] if self._deterministic else self.settings.seeds)
-        judged, *_ = before_and_after(case, np.stack([self.numbers, values]), seeds, "held back")
+        judged, _ = before_and_after(case, np.stack([self.numbers, values]), self._seeds, "held back")
         self.numbers = values
         self.adopted.append(replace(found, held_back=judged))
         self._drift.restart(self._misfits(first))

@@ -37,7 +37,7 @@ from cosim.twin.prediction.reported import Reported, named, quantities
 from cosim.twin.problem import Floats
 from cosim.twin.scenario.batched import BatchedRuns, unbatchable
 from cosim.twin.scenario.effects import NotBatchableError
-from cosim.twin.scenario.replay import Span, shifted, tasks_of_run, traces
+from cosim.twin.scenario.replay import Span, moved, shifted, tasks_of_run, traces
 from cosim.twin.telemetry.quantities import Quantity, ValuePairing
 
 if TYPE_CHECKING:
@@ -161,7 +161,9 @@ def _batched(
         for name, rows in tasks.items()
         if len(rows)
     }
-    settings += _continued(loaded, {name: n / t for name, (n, t) in seen.items()}, past, horizon, window)
+    span = (window[0], window[1] + horizon)
+    settings += moved(loaded, span)
+    settings += _continued(loaded, {name: n / t for name, (n, t) in seen.items()}, past)
     configs = {name: used.config for name, used in loaded.adapters.items()}
     free, _ = free_values(loaded.scenario, loaded.root, loaded.world, configs)
     free = [one for one in free if draws and one.name in draws[0]]
@@ -177,7 +179,7 @@ def _batched(
     chosen = quantities(past, hosts=hosts)
     pairs = {name: (one, cast(ValuePairing, Reported(one))) for name, one in chosen.items()}
     seeds = [int(word) for word in np.random.SeedSequence([seed, 0x77686174]).generate_state(count, np.uint32)]
-    events = shifted(loaded.data.get("events") or [], (window[0], window[1] + horizon))
+    events = shifted(loaded.data.get("events") or [], span)
     found: list[tuple[str, Mapping[str, Floats]]] = []
     for name, changes in courses.items():
         with named_change(name):
@@ -196,15 +198,9 @@ def _batched(
     return found
 
 
-def _continued(loaded: Loaded, rates: Mapping[str, float], past: float, horizon: float, window: Span) -> list[str]:
-    """Overrides: every workload goes on at its measured rate (Hz of each source), and the run lasts to the horizon."""
-    step = loaded.scenario.run.step
-    length = np.ceil((past + horizon) / step - 1e-9) * step
-    events = loaded.data.get("events") or []
-    found = [
-        f"run.duration={json.dumps(show(float(length), 'time'))}",
-        f"events={json.dumps(shifted(events, (window[0], window[1] + horizon)))}",
-    ]
+def _continued(loaded: Loaded, rates: Mapping[str, float], past: float) -> list[str]:
+    """Overrides: every workload goes on at its measured rate (Hz of each source) after `past` s."""
+    found = []
     for name, rate in rates.items():
         declared = loaded.data["workloads"][name].items()
         block = {key: value for key, value in declared if key not in ("active", "idle", "stop")}

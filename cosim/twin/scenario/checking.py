@@ -9,7 +9,7 @@ known before a fit is looked at here; all else is judged under the fitted model 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,8 +22,6 @@ from cosim.twin.scenario.rows import of_each_node
 from cosim.twin.telemetry.hygiene import examine, share_of
 from cosim.twin.telemetry.quantities import Quantity, Rows, ValuePairing
 from cosim.twin.telemetry.tables import decimal_step, rounded
-
-Simulator = Callable[[Floats, int, Pairs], dict[str, Floats]]
 
 _FAR = 20.0  # times beyond all that the bounds make: refused
 _BEYOND = 1.5  # times beyond all that the bounds make: a warning
@@ -171,11 +169,6 @@ def loads(recording: RecordingReader, pairs: Pairs) -> list[tuple[str, Quantity,
             of = replace(pairs[label][0], column="utilisation")
             found.append((label, of, replace(one.rows, values=one.loads / whole)))
     return found
-
-
-def points(sample: Callable[[int], Floats], start: Floats, count: int) -> Floats:
-    """(count, d) units all over the bounds; the first is the start."""
-    return np.concatenate([start[None], sample(count - 1)]) if count > 1 else start[None]
 
 
 def random_signals(first: Mapping[str, Floats], other: Mapping[str, Floats], pairs: Pairs) -> Sequence[str]:

@@ -6,17 +6,19 @@ as `host.utilisation`, are compared with what the run recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cosim.contract.errors import Problem, SetupError
+from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.signals import CATALOGUE
+from cosim.contract.units import show
 from cosim.scenario import tree
 from cosim.scenario.calibrate import SPACING, TASK_DURATIONS
 from cosim.scenario.extrapolation import quantity
 from cosim.scenario.reading import read_text
+from cosim.twin.telemetry.measured import recorded
 
 if TYPE_CHECKING:
     from cosim.scenario.load import Loaded
@@ -25,11 +27,11 @@ Query = Callable[[str], Sequence[tuple[Any, ...]]]
 _TELLING = {"host": ("utilisation", "running"), "link": ("snr",), "cell": ("utilisation",)}  # what loads and links are
 
 
-def seen(loaded: Loaded) -> dict[str, tuple[object, object]]:
+def seen(loaded: Loaded, run: Path | None = None) -> dict[str, tuple[object, object]]:
     """The conditions of a scenario with a block `calibrate`: path or SIGNAL.COLUMN -> lowest and highest.
 
-    Of every workload the rate and the sizes that the scenario gives, unless they are free or replayed,
-    and of every recorded run that it is compared with the range of loads and of link qualities.
+    Of every workload the rate and the sizes that the scenario gives, unless they are free or replayed, and of every
+    recorded run that it is compared with the range of sizes, loads and link qualities. `run` takes the place of these.
     """
     block = loaded.scenario.calibrate
     if block is None:
@@ -42,23 +44,31 @@ def seen(loaded: Loaded) -> dict[str, tuple[object, object]]:
             if value is not None and not replayed and quantity(value) is not None and path not in block.free:
                 found[path] = value, value
     ranges: dict[str, tuple[float, float]] = {}
-    for folder in dict.fromkeys(one.run for one in block.observed.values() if one.run is not None):
-        for condition, (low, high) in _recorded_ranges(loaded.path.parent / folder).items():
+    named = [one.run for one in (*block.observed.values(), block.replay, *block.recordings.values()) if one is not None]
+    for folder in dict.fromkeys(loaded.path.parent / one for one in named if one) if run is None else [run]:
+        for condition, (low, high) in _recorded_ranges(folder, loaded.scenario.workloads).items():
             before = ranges.get(condition, (low, high))
             ranges[condition] = min(low, before[0]), max(high, before[1])
-    return {**found, **ranges}
+    for condition, ends in ranges.items():
+        sizes = condition.startswith("workloads.")
+        found[condition] = (show(ends[0], "bytes"), show(ends[1], "bytes")) if sizes else ends
+    return found
 
 
-def _recorded_ranges(folder: Path) -> dict[str, tuple[float, float]]:
-    """The ranges of loads and links in a recorded run; nothing for a run that cannot be read now."""
-    from cosim.results.load import load
-
+def _recorded_ranges(folder: Path, workloads: Iterable[str]) -> dict[str, tuple[float, float]]:
+    """The ranges of sizes, loads and links in a recorded run; nothing for a run that cannot be read now."""
     found: dict[str, tuple[float, float]] = {}
     try:
-        run = load(folder)
-    except SetupError:
+        run = recorded(folder, "calibrate")
+    except ScenarioError:
         return found
     with closing(run):
+        for name in workloads if "task" in run.signals else ():
+            for field in ("input", "output"):
+                query = f'SELECT min("{field}"), max("{field}") FROM task WHERE workload = ?'
+                low, high = run.execute(query, [name]).fetchall()[0]
+                if low is not None and high > 0.0:
+                    found[f"workloads.{name}.{field}"] = float(low), float(high)
         for table, columns in _TELLING.items():
             there = run.table(table).columns if table in run.signals else ()
             for column in columns:

@@ -15,20 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
-
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.seals import seal_text
 from cosim.contract.units import DIMENSIONS
 from cosim.results.provenance import versions
 from cosim.scenario import tree
-from cosim.scenario.calibrated import CalibratedBlock
 from cosim.scenario.gather import split
-from cosim.scenario.reading import read_file
 from cosim.scenario.tree import Item, Keys, SourcePlace
-from cosim.scenario.wording import problems_of
 from cosim.twin.calibration import Calibration, Gap, Judgement, ParameterEstimate
-from cosim.twin.scenario.conditions import seen
 
 if TYPE_CHECKING:
     from cosim.scenario.free import Free
@@ -37,13 +31,6 @@ if TYPE_CHECKING:
 SUFFIX = ".calibration.yaml"
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 _HEAD = "# Written by `cosim calibrate`. Include it after the scenario: include: [scenario.cosim.yaml, {file}]\n"
-
-
-class Overlay(BaseModel):
-    """An overlay file: its block `calibrated`, and the keys of the scenario that it sets."""
-
-    calibrated: dict[str, CalibratedBlock]
-    fields: dict[str, Any]
 
 
 def document(
@@ -57,11 +44,10 @@ def document(
 ) -> dict[str, Any]:
     """What the overlay file of `calibration` holds, as plain data.
 
-    `free` are the scenario's free values, by the names of the estimates; `loaded` is the scenario, of
-    which lists are copied whole, because an included list replaces another one, and of which the
-    conditions are kept (`cosim.twin.scenario.conditions.seen`); `conditions` adds to them. Without `free`, fields
-    are set from the estimate's `members` and unit. Parameters without effect set nothing. `fields` are further
-    fields, by their dotted paths, that follow from the values.
+    `free` are the scenario's free values, by the names of the estimates; `loaded` is the scenario, of which lists are
+    copied whole, because an included list replaces another one. Without `free`, fields are set from the estimate's
+    `members` and unit. Parameters without effect set nothing. `conditions` are those of the calibration
+    (`cosim.twin.scenario.conditions`), `fields` further fields, by their dotted paths, that follow from the values.
     """
     by_name = {value.name: value for value in free}
     root = loaded.root if loaded is not None else Item({}, SourcePlace())
@@ -88,9 +74,7 @@ def document(
         "stopped": calibration.stopped,
         "values": values,
         **({"fields": dict(fields)} if fields else {}),
-        "conditions": {
-            path: list(ends) for path, ends in {**(seen(loaded) if loaded else {}), **(conditions or {})}.items()
-        },
+        "conditions": {path: list(ends) for path, ends in (conditions or {}).items()},
         "data": list(calibration.sources),
         "fit": _judgement(calibration.fit),
         "assumptions": list(calibration.assumptions),
@@ -110,23 +94,6 @@ def write(path: Path, calibration: Calibration, **settings: Any) -> Path:  # noq
     fresh.write_text(seal_text(_HEAD.format(file=path.name) + text), encoding="utf-8")
     fresh.replace(path)
     return path
-
-
-def read(path: Path) -> Overlay:
-    """The overlay file at `path`. Raises `ScenarioError` with everything that is wrong with it."""
-    problems: list[Problem] = []
-    root = read_file(path, problems)
-    if problems or root is None:
-        raise ScenarioError(problems)
-    data = tree.plain(root)
-    if not isinstance(data, dict) or "calibrated" not in data:
-        hint = "an overlay is written by 'cosim calibrate'"
-        raise ScenarioError(Problem("has no block 'calibrated'", file=path, line=1, column=1, hint=hint))
-    fields = {key: value for key, value in data.items() if key != "calibrated"}
-    try:
-        return Overlay.model_validate({"calibrated": data["calibrated"], "fields": fields})
-    except ValidationError as error:
-        raise ScenarioError(problems_of(error, Overlay, root, ())) from None
 
 
 def _put(overlay: Item, root: Item, keys: Keys, value: Item) -> Item:

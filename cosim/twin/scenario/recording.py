@@ -28,7 +28,8 @@ from cosim.twin.telemetry.timing import apart
 if TYPE_CHECKING:
     from cosim.results.load import Run
 
-Pairs = Mapping[str, tuple[Quantity, ValuePairing]]
+Pair = tuple[Quantity, ValuePairing]  # what is compared, and how
+Pairs = Mapping[str, Pair]
 _FIT, _HELD_BACK = "fit", "held-back"
 _MOST = 0.5  # of the rows that may lie outside of the simulated time
 
@@ -77,14 +78,14 @@ class RecordingReader:
         assert loaded.scenario.calibrate is not None
         self.block: CalibrateBlock = loaded.scenario.calibrate
         self._runs: dict[str, Run] = {}
-        self._tables: dict[str, Table] = {}
+        self.tables: dict[str, Table] = {}
         self.nodes = Codes([node.id for node in loaded.world.nodes])
         self.workloads = Codes(list(loaded.scenario.workloads))
         self.sources: list[str] = []
         self.warnings: list[str] = []
         self.assumptions: list[str] = []
         self._origin: dict[str, Literal["measured", "modelled"]] = {}
-        self._unpaired: set[str] = set()
+        self.unpaired: set[str] = set()  # signals whose pairs would differ by chance
         self._findings: dict[str, list[Finding]] = {}
         self._usual: dict[str, frozenset[str]] = {}
         self._zero = 0.0  # s since 1970 that is time 0
@@ -117,15 +118,10 @@ class RecordingReader:
         return (run, file) if self._source is None else (self._source.run, self._source.file)
 
     def _table(self, file: str) -> Table:
-        if file not in self._tables:
-            self._tables[file] = table = read(self.loaded.path.parent / file)
+        if file not in self.tables:
+            self.tables[file] = table = read(self.loaded.path.parent / file)
             self.warnings += [f"{table.path.name}: {what}" for what in table.left_out]
-        return self._tables[file]
-
-    @property
-    def digests(self) -> list[str]:
-        """Of the tables that were read."""
-        return [table.digest for table in self._tables.values()]
+        return self.tables[file]
 
     def _read(self) -> dict[str, RecordedSeries]:
         found = {name: self._one(name, one) for name, one in self.block.observed.items()}
@@ -135,12 +131,11 @@ class RecordingReader:
             _, file = self._sourced(replay.run, replay.file)
             if file is not None:
                 findings: list[Finding] = []
-                names = list(self.loaded.scenario.workloads)
                 devices = {
                     name: [node.id for node in self.loaded.world.select(load.source)]
                     for name, load in self.loaded.scenario.workloads.items()
                 }
-                self.tasks, since_1970 = tasks_of_table(self._table(file), replay, names, devices, self.nodes, findings)
+                self.tasks, since_1970 = tasks_of_table(self._table(file), replay, devices, self.nodes, findings)
                 absolute.append(since_1970)
                 self.warnings += as_warnings(findings)
             else:
@@ -214,9 +209,14 @@ class RecordingReader:
         """Tasks of a table that names no devices belong to the only one that makes any."""
         if not quantity.of_tasks or not (rows.nodes < 0).all():
             return rows
+        only = self._devices
+        return replace(rows, nodes=np.full(len(rows.nodes), self.nodes([*only])[0])) if len(only) == 1 else rows
+
+    @property
+    def _devices(self) -> set[str]:
+        """The nodes that make tasks."""
         loads = self.loaded.scenario.workloads.values()
-        devices = sorted({node.id for load in loads for node in self.loaded.world.select(load.source)})
-        return replace(rows, nodes=np.full(len(rows.nodes), self.nodes(devices)[0])) if len(devices) == 1 else rows
+        return {node.id for load in loads for node in self.loaded.world.select(load.source)}
 
     # Examination.
 
@@ -246,8 +246,7 @@ class RecordingReader:
     @property
     def _cut(self) -> bool:
         """Whether parts are cut by time."""
-        parts = (self.block.fit, self.block.held_back)
-        return any(part is not None and part.timed for part in parts)
+        return any(part is not None and part.timed for part in (self.block.fit, self.block.held_back))
 
     def _examined(self, name: str, one: RecordedSeries) -> RecordedSeries:
         """The rows without what cannot be true; a node that is left out leaves the simulated side as well."""
@@ -262,18 +261,20 @@ class RecordingReader:
             self.assumptions.append(f"{label}: its load goes up to {np.nanmax(one.loads):.4g} and {what}")
         cleaned, findings = examine({label: signal}, loads=loads)
         about_node = {"lying node", "no values", "constant"}
-        kept_findings = [f for f in findings if one.from_file or f.kind in about_node]
-        self._findings[name] = kept_findings
-        self.warnings += as_warnings(kept_findings)
+        self._findings[name] = [f for f in findings if one.from_file or f.kind in about_node]
+        self.warnings += as_warnings(self._findings[name])
         values = cleaned[label].values
         out = [k for k in one.nodes if not np.isfinite(values[rows.nodes == k]).any()]
-        kept = ~np.isin(rows.nodes, out)
-        one = replace(one, rows=replace(rows, values=values)).only(kept)
+        one = replace(one, rows=replace(rows, values=values)).only(~np.isin(rows.nodes, out))
         if out and one.nodes:
             one = self.without(one, out)
-        if not one.quantity.of_tasks and one.nodes:
-            one = self._matched(name, one)
-        return one
+        if one.quantity.of_tasks or not one.nodes:
+            return one
+        lacking = [k for k in one.quantity.nodes or () if k not in one.nodes]  # requested, and no rows of them
+        if lacking:
+            names = ", ".join(self.nodes.name(k) for k in lacking[:6])
+            self.warnings.append(f"{label}: no rows of {names}; left out of the simulated side too")
+        return replace(one, quantity=replace(one.quantity, nodes=one.nodes))
 
     def without(self, one: RecordedSeries, out: Sequence[int]) -> RecordedSeries:
         """The series without these nodes, on both sides."""
@@ -282,14 +283,6 @@ class RecordingReader:
         quantity = replace(one.quantity, nodes=tuple(k for k in have if k not in out))
         return replace(one, quantity=quantity).only(~np.isin(one.rows.nodes, out))
 
-    def _matched(self, name: str, one: RecordedSeries) -> RecordedSeries:
-        """Simulate only nodes that were measured; report those that were requested and have no rows."""
-        lacking = [k for k in one.quantity.nodes or () if k not in one.nodes]
-        if lacking:
-            names = ", ".join(self.nodes.name(k) for k in lacking[:6])
-            self.warnings.append(f"{self.label(name)}: no rows of {names}; left out of the simulated side too")
-        return replace(one, quantity=replace(one.quantity, nodes=one.nodes))
-
     def _periods(self, found: Mapping[str, RecordedSeries]) -> None:
         """Signals of one recording cover the same time; one that does not has another clock, or a gap."""
         spans = {
@@ -297,15 +290,11 @@ class RecordingReader:
             for name, one in found.items()
             if one.timed and one.from_file and len(one.rows.times)
         }
-        for name, (before, after) in apart(spans, 3.0).items():
-            self.warnings.append(
-                f"{name}: begins {before:+g} s and ends {after:+g} s from the middle of all signals: "
-                "a gap, or another clock"
-            )
+        self.warnings += [f"{name}: {message}" for name, message in apart(spans, 3.0, "signals").items()]
 
     # Parts.
 
-    def parts(self, held_back: bool | None) -> dict[str, dict[str, tuple[Quantity, ValuePairing]]]:
+    def parts(self, held_back: bool | None) -> dict[str, Pairs]:
         """Part of the data -> signal -> what it is compared with; a given `held_back` puts all of it into one part.
 
         Raises `ScenarioError` for an empty part.
@@ -317,13 +306,12 @@ class RecordingReader:
             windows = (self._span[0] - self._window[0], math.inf), None
         else:
             windows = self._windows(self.block.fit, self.block.held_back)
-        apart_nodes = self._nodes_of(self.block.held_back)
-        chosen_nodes = self._nodes_of(self.block.fit)
-        found: dict[str, dict[str, tuple[Quantity, ValuePairing]]] = {}
+        apart_nodes, chosen_nodes = self._nodes_of(self.block.held_back), self._nodes_of(self.block.fit)
+        found: dict[str, Pairs] = {}
         for part, window in zip((_FIT, _HELD_BACK), windows, strict=True):
             if window is None:
                 continue
-            pairs: dict[str, tuple[Quantity, ValuePairing]] = {}
+            pairs: dict[str, Pair] = {}
             for name, one in self.series.items():
                 if apart_nodes is not None and not one.quantity.of_tasks:
                     inside = np.isin(one.rows.nodes, apart_nodes)
@@ -347,14 +335,11 @@ class RecordingReader:
         left = one.only(kept)
         return replace(left, quantity=replace(left.quantity, nodes=left.nodes or (-1,)))
 
-    def _pairs(
-        self, name: str, one: RecordedSeries, window: Span, part: str
-    ) -> dict[str, tuple[Quantity, ValuePairing]]:
+    def _pairs(self, name: str, one: RecordedSeries, window: Span, part: str) -> dict[str, Pair]:
         declared = self.block.observed[name]
         paired = self.block.replay is not None if declared.paired is None else declared.paired
-        paired = paired and name not in self._unpaired
+        paired = paired and name not in self.unpaired
         rows = one.rows
-        inside = replace(one.quantity, since=window[0], until=window[1])
         if not one.timed:
             if declared.paired:
                 hint = "name the column of the times with 'time:', or leave 'paired' out"
@@ -366,10 +351,10 @@ class RecordingReader:
             rows, paired = replace(rows, times=np.full(len(rows.times), max(window[0], 0.0))), False
         if paired:
             self._can_pair(name, one)
-        made: dict[str, tuple[Quantity, ValuePairing]] = {}
+        made: dict[str, Pair] = {}
         groups = self._split(name, replace(one, rows=rows), paired)
         for label, quantity, own in groups:
-            quantity = replace(quantity, since=inside.since, until=inside.until)
+            quantity = replace(quantity, since=window[0], until=window[1])
             pairing = ValuePairing(quantity, own, paired=paired)
             if pairing.count:
                 made[label] = quantity, pairing
@@ -422,17 +407,9 @@ class RecordingReader:
         if (one.rows.workloads < 0).any():
             raise self._wrong(f"observed.{name}", "the table does not say of which workload its tasks are",
                               "write 'workloads: [NAME]', or a column 'workload'")  # fmt: skip
-        if (one.rows.nodes < 0).any():
-            devices = sorted(
-                {n.id for w in self.loaded.scenario.workloads.values() for n in self.loaded.world.select(w.source)}
-            )
-            if len(devices) > 1:
-                raise self._wrong(f"observed.{name}", "the table does not say which device made its tasks",
-                                  "name the column with 'node:'")  # fmt: skip
-
-    def unpair(self, name: str) -> None:
-        """Compare distributions of a signal whose pairs would differ by chance."""
-        self._unpaired.add(name)
+        if (one.rows.nodes < 0).any() and len(self._devices) > 1:
+            raise self._wrong(f"observed.{name}", "the table does not say which device made its tasks",
+                              "name the column with 'node:'")  # fmt: skip
 
     def _windows(self, fit: PartBlock, held_back: PartBlock | None) -> tuple[Span, Span | None]:
         """(from, until) in s of what is fitted and what is held back. Raises `ScenarioError` when they overlap."""
@@ -486,11 +463,7 @@ class RecordingReader:
 
     def declared(self, label: str) -> str:
         """The name under `observed` of a signal."""
-        return next(
-            name
-            for name in self.block.observed
-            if label == self.label(name) or label.startswith(f"{self.label(name)} ")
-        )
+        return next(name for name in self.block.observed if f"{label} ".startswith(f"{self.label(name)} "))
 
     def excuse(self, name: str, kinds: frozenset[str]) -> None:
         """Drop the findings of these kinds about a signal: simulations of it show them as well."""
@@ -499,24 +472,6 @@ class RecordingReader:
         self._findings[name] = [f for f in self._findings.get(name, []) if f.kind not in kinds]
         self.warnings += as_warnings(self._findings[name])
         self._usual[name] = kinds
-
-    def timed(self, label: str) -> bool:
-        """Whether the rows of a signal have times."""
-        return self.series[self.declared(label)].timed
-
-    def conditions(self) -> dict[str, tuple[str, str]]:
-        """The sizes of the tasks that were recorded, by the field of their law."""
-        found: dict[str, tuple[str, str]] = {}
-        for run in self._runs.values():
-            if "task" not in run.signals:
-                continue
-            for name in self.loaded.scenario.workloads:
-                for field in ("input", "output"):
-                    query = f'SELECT min("{field}"), max("{field}") FROM task WHERE workload = ?'
-                    row = run.execute(query, [name]).fetchone()
-                    if row is not None and row[0] is not None and row[1] > 0.0:
-                        found[f"workloads.{name}.{field}"] = show(row[0], "bytes"), show(row[1], "bytes")
-        return found
 
     def _wrong(self, at: str, message: str, hint: str) -> ScenarioError:
         where = f"recording '{self.name}': " if self.name else ""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cosim.results.load import Run
     from cosim.scenario.load import Loaded
 
-_SLACK = 1e-9  # s; a decision falls at the creation of its task
+_SLACK = 1e-9  # s; a decision falls at the creation of its task, and the end of a span at a step
 Span = tuple[float, float]  # s of the recorded run; the simulation of a span begins at time 0
 WHOLE: Span = (0.0, math.inf)  # all of it
 
@@ -49,15 +49,13 @@ def tasks_of_run(run: Run, names: Iterable[str], sizes: Sequence[str], span: Spa
 def tasks_of_table(
     table: Table,
     block: ReplayBlock,
-    names: Sequence[str],
     devices: Mapping[str, Sequence[str]],
     nodes: Codes,
     findings: list[Finding],
 ) -> tuple[Tasks, bool]:
     """The tasks in a table, one a row, and whether their times count from 1970.
 
-    `names` are the scenario's workloads, `devices` the nodes that make the tasks of each. Raises
-    `ScenarioError` for what cannot be replayed.
+    `devices` are the nodes that make the tasks of each workload. Raises `ScenarioError` for what cannot be replayed.
     """
     at = "calibrate.replay"
 
@@ -67,7 +65,7 @@ def tasks_of_table(
     time = time_column(table, block.time)
     if time is None:
         raise wrong("the table has no times, so its tasks cannot be made again", "name the column with 'time:'")
-    chosen = tuple(filter(None, [block.workload])) or (tuple(names) if len(names) == 1 else ())
+    chosen = tuple(filter(None, [block.workload])) or (tuple(devices) if len(devices) == 1 else ())
     if not chosen and "workload" not in table.columns:
         raise wrong("the table does not say of which workload its tasks are", "write 'workload: NAME'")
     how = Columns(time, time=time, time_unit=block.time_unit, node=block.node, names=block.names, workloads=chosen)
@@ -85,7 +83,7 @@ def tasks_of_table(
                 raise wrong(f"{wrong_ones} values of column '{column}' are negative or infinite", "leave them empty")
         elif size in block.columns or "sizes" in block.model_fields_set:
             raise wrong(f"there is no column '{column}'", did_you_mean(column, table.columns, otherwise="columns"))
-    found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in names}
+    found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in devices}
     for k in np.argsort(times, kind="stable").tolist():
         if not kept[k] or not np.isfinite(times[k]) or loads[k] not in found:
             continue
@@ -205,3 +203,11 @@ def shifted(events: Sequence[Mapping[str, Any]], span: Span) -> list[dict[str, A
             moved["for"] = show(at + length - span[0] - begin, "time")
         found.append(moved)
     return found
+
+
+def moved(loaded: Loaded, span: Span) -> list[str]:
+    """Overrides that let a run be of a span of time only. Raises `ScenarioError` for what has no part."""
+    step = loaded.scenario.run.step
+    length = math.ceil((span[1] - span[0]) / step - _SLACK) * step
+    events = loaded.data.get("events") or []
+    return [f"run.duration={json.dumps(show(length, 'time'))}", f"events={json.dumps(shifted(events, span))}"]

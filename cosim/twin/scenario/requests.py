@@ -5,8 +5,8 @@
 
 There is one table per load, with the times of a request in a column `created` (or sent, arrival, start) and `ended` (or
 answered, finished, end), or its duration in `duration` (or response, latency, elapsed). A name may end with a unit, as
-`start_ms` or `startTimeMs`; tables of JMeter and hey are read as they are. The station is identified from all tables
-but the last ones, which are held back (`cosim.twin.models.station`). The scenario frees the service time and the
+`start_ms` or `startTimeMs`; tables of JMeter, hey and k6 are read as they are. The station is identified from all
+tables but the last ones, which are held back (`cosim.twin.models.station`). The scenario frees the service time and the
 latency.
 """
 
@@ -16,7 +16,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,13 +29,15 @@ from cosim.twin.models.station import Identified, ServiceStation, identify
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry.hygiene import Finding
 from cosim.twin.telemetry.measured import failures
+from cosim.twin.telemetry.quantities import spacings
 from cosim.twin.telemetry.tables import numbers, same_clock, stamps
 
 CAME = ("created", "sent", "arrival", "arrived", "start", "begin", "start_time", "offset")
 ANSWERED = ("ended", "answered", "finished", "end", "completed", "departure", "end_time")
 LASTED = ("duration", "response", "response_time", "latency", "elapsed", "took")
 _JMETER = ("timeStamp", "elapsed")  # both in ms
-_LEAST = 40  # requests of a table
+_K6 = ("time", "http_req_duration")  # when a request ended, in s since 1970, and ms that it took
+LEAST = 40  # requests of a table
 _OF_SPAN = 0.5  # of the time in which all came: no service is measured whose requests take longer
 _LATENCY = 0.0001  # s, the least that is written: a delay on a log scale is above 0
 _STEP = 1.0  # s of the simulation
@@ -86,6 +88,7 @@ def scenario_of(folder: Path, tables: Sequence[Path], *, held_back: int = 1, see
     identified = identify([(one.created, one.ended) for one in fitted], seed=seed)
     loads = tuple(one.rate / identified.station.capacity for one in found)
     folder.mkdir(parents=True, exist_ok=True)
+    found = [_with_both_times(folder / "requests", one) if one.answered == _K6[1] else one for one in found]
     path = folder / "scenario.cosim.yaml"
     path.write_text(_text(folder, found, held_back, identified), encoding="utf-8")
     return OwnService(path, identified, loads, tuple(f"{one.file.name}: {note}" for one in found for note in one.notes))
@@ -96,8 +99,11 @@ def requests(path: Path) -> RequestTable:
     table = read(path)
     since: str | None
     unit: str | None
+    of_k6 = {*_K6} <= {*table.columns}
     if {*_JMETER} <= {*table.columns}:
         (came, answered), (since, unit), lasted = _JMETER, ("ms", "ms"), True
+    elif of_k6:
+        (came, answered), (since, unit), lasted = _K6, (None, "ms"), True
     else:
         came, since = _column(path, table.columns, CAME)
         lasted = _named(table.columns, ANSWERED) is None and _named(table.columns, LASTED) is not None
@@ -108,7 +114,9 @@ def requests(path: Path) -> RequestTable:
         taken = f"'{came}' is taken for when they came, '{answered}' for how long they took"
     begin = stamps(table.column(came), came, since, findings)
     if lasted:
-        ends = begin.seconds + numbers(table.column(answered), answered, findings) * spellings("time")[unit or "s"]
+        took_each = numbers(table.column(answered), answered, findings) * spellings("time")[unit or "s"]
+        begin = begin._replace(seconds=begin.seconds - took_each) if of_k6 else begin
+        ends = begin.seconds + took_each
     elif unit != since:
         raise ScenarioError(Problem("the two times have different units", file=path, hint=taken))
     else:
@@ -117,8 +125,8 @@ def requests(path: Path) -> RequestTable:
         ends = end.seconds
     kept = np.isfinite(begin.seconds) & np.isfinite(ends) & (ends >= begin.seconds)
     kept &= ~failures(table, "requests", findings)
-    if kept.sum() < _LEAST:
-        text = f"{int(kept.sum())} requests have two times of which the second is not earlier; {_LEAST} are needed"
+    if kept.sum() < LEAST:
+        text = f"{int(kept.sum())} requests have two times of which the second is not earlier; {LEAST} are needed"
         taken += "".join(f"; {finding.message}" for finding in findings)
         raise ScenarioError(Problem(text, file=path, hint=taken))
     notes = [*table.left_out, *(finding.message for finding in findings)]
@@ -130,9 +138,21 @@ def requests(path: Path) -> RequestTable:
     if took > _OF_SPAN * span:
         text = f"a request took {took:.4g} s, and all of them came within {span:.4g} s"
         raise ScenarioError(Problem(text, file=path, hint=f"{taken}; name the unit in the column, as '{answered}_ms'"))
+    if of_k6 and (np.round(ends[order], 3) % 1.0 == 0.0).all():
+        hint = "run k6 with the variable K6_CSV_TIME_FORMAT=unix_micro"
+        raise ScenarioError(Problem("its times are whole seconds, which show no queue", file=path, hint=hint))
     first = begin.seconds[order[0]] if begin.absolute else min(0.0, float(begin.seconds[order[0]]))
     times = begin.seconds[order] - first, ends[order] - first
     return RequestTable(path, came, answered, lasted, (since, unit), *times, tuple(notes))
+
+
+def _with_both_times(folder: Path, table: RequestTable) -> RequestTable:
+    """The table as a file in `folder` that says when requests came, which k6 does not."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{table.file.stem}.csv"
+    rows = [f"{came:.6f},{ended:.6f}" for came, ended in zip(table.created.tolist(), table.ended.tolist(), strict=True)]
+    path.write_text("\n".join(["created,ended", *rows, ""]), encoding="utf-8")
+    return replace(table, file=path, came="created", answered="ended", lasted=False, units=(None, None))
 
 
 def _column(path: Path, columns: Iterable[str], names: Sequence[str]) -> tuple[str, str | None]:
@@ -172,8 +192,12 @@ def _text(folder: Path, tables: Sequence[RequestTable], held_back: int, identifi
     came, answered = json.dumps(first.came), json.dumps(first.answered)
     units = f", time-unit: {first.units[0]}" if first.units[0] else ""
     between = f"between: [{came}, {answered}], time: {came}{units}, paired: false"
+    signals = ["response"]
+    if all(np.isfinite(spacings(one.created, one.ended - one.created)).any() for one in tables):
+        signals.append("spacing")  # which only requests have that meet others
     if first.lasted:
         between = f"column: {answered}, unit: {first.units[1] or 's'}, time: {came}{units}, paired: false"
+    observed = "\n".join(f"    {name}: {{signal: task.{name}, {between}}}" for name in signals)
     low, high = (_work(station, factor) for factor in (0.6, 1.7))
     way = max(station.latency, _LATENCY) / 2.0
     return f"""\
@@ -197,8 +221,7 @@ calibrate:
   budget: {{runs: {_RUNS}}}
   replay: {{sizes: [], time: {came}{units}}}
   observed:
-    response: {{signal: task.response, {between}}}
-    spacing: {{signal: task.spacing, {between}}}
+{observed}
 {late}  free:
     workloads.ask.work: {{bounds: ["{low}", "{high}"], scale: log, varies: {100 * varies:.3g} %}}
     links.0.delay: {{bounds: [{1e3 * way / 4:.4g} ms, {1e3 * way * 4:.4g} ms], scale: log}}

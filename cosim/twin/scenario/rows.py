@@ -8,17 +8,17 @@ import numpy as np
 
 from cosim.scenario.calibrate import SPACING
 from cosim.twin.judgement.course import LEAST
+from cosim.twin.judgement.pairing import NODES
 from cosim.twin.scenario.recording import RecordedSeries, RecordingReader
 from cosim.twin.telemetry.quantities import Rows
 
-_NODES = 24  # of a signal, that are looked at one by one
 _SIZES = 5.0  # times the mean in the scenario, of replayed sizes
 
 
 def of_each_node(one: RecordedSeries) -> Iterator[tuple[int, Rows]]:
     """(node, its rows); -1 for rows that name none."""
     numbers = np.unique(one.rows.nodes).tolist()
-    for k in numbers if len(numbers) <= _NODES else ():
+    for k in numbers if len(numbers) <= NODES else ():
         yield k, one.rows.only(one.rows.nodes == k)
 
 
@@ -30,15 +30,11 @@ def row_warnings(recording: RecordingReader) -> list[str]:
             continue
         label = recording.label(name)
         nodes = list(of_each_node(one))
-        for k, rows in nodes:
+        for k, rows in nodes if not one.quantity.of_tasks else ():
             subject = label + (f" of {recording.nodes.name(k)}" if k >= 0 else "")
             times = rows.times[np.isfinite(rows.times)]
-            if len(times) < LEAST:
-                continue
-            if one.quantity.of_tasks:
-                continue
             double = len(times) - len(np.unique(times))
-            if double > 0.1 * len(times):
+            if len(times) >= LEAST and double > 0.1 * len(times):
                 warned.append(
                     f"{subject}: {double} rows have the time of another row and another value: two meters of one node?"
                 )

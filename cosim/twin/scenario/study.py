@@ -13,14 +13,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
-from cosim.contract.units import show
 from cosim.scenario.free import Free, free_values
 from cosim.scenario.load import Loaded, load
 from cosim.twin.judgement.pairing import JudgedPairing
@@ -31,11 +29,11 @@ from cosim.twin.scenario import checking, rows
 from cosim.twin.scenario.batched import BatchedRuns, Pairs
 from cosim.twin.scenario.effects import NotBatchableError
 from cosim.twin.scenario.recording import EmptyError, RecordingReader
-from cosim.twin.scenario.replay import WHOLE, ReplayPlacement, Span, shifted, traces
+from cosim.twin.scenario.replay import WHOLE, ReplayPlacement, Span, moved, traces
 from cosim.twin.scenario.whole import WholeRuns
-from cosim.twin.space import Parameter, Prior, Space, Value
+from cosim.twin.space import Parameter, Prior, Space
 from cosim.twin.telemetry.hygiene import vetted
-from cosim.twin.telemetry.quantities import Quantity, ValuePairing
+from cosim.twin.telemetry.quantities import Quantity, Rows, ValuePairing
 
 Floats = NDArray[np.float64]
 Simulator = Callable[[Floats, int, Pairs], dict[str, Floats]]
@@ -51,23 +49,12 @@ class ScenarioStudy:
     problem: CalibrationProblem
     free: tuple[Free, ...]
     how: str  # in batches, or run by run and why
-    conditions: Mapping[str, tuple[str, str]]  # dotted path -> between which values it lay in what was recorded
     simulators: tuple[Simulator, ...]
 
     @property
     def failures(self) -> list[str]:
         """Why runs gave nothing so far, each once."""
         return [why for one in self.simulators if isinstance(one, WholeRuns) for why in one.failures]
-
-    def settings(self, answered: Mapping[str, Value]) -> dict[str, Any]:
-        """Dotted path -> value as the scenario has it, for the values of an answer."""
-        found: dict[str, Any] = {}
-        for one in self.free:
-            value = answered[one.name]
-            written = value if one.choices else one.form.text(float(value))
-            for keys in one.members:
-                found[".".join(map(str, keys))] = written
-        return found
 
 
 def study(
@@ -140,9 +127,8 @@ def study(
             problem = vetted(problem)
         except ScenarioError as error:
             raise EmptyError(str(error)) from None
-    conditions = {path: ends for one in recordings for path, ends in one.conditions().items()}
     how = "; ".join(dict.fromkeys(side.how for side in sides))
-    return ScenarioStudy(problem, tuple(free), how, conditions, tuple(side.simulator for side in sides))
+    return ScenarioStudy(problem, tuple(free), how, tuple(side.simulator for side in sides))
 
 
 def _together(part: str, sides: Sequence[_Side]) -> Case:
@@ -182,7 +168,7 @@ def _copies(recordings: Sequence[RecordingReader]) -> list[str]:
         dict.fromkeys(
             f"recordings '{seen[digest]}' and '{one.name}' hold the same data: one is a copy"
             for one in recordings
-            for digest in one.digests
+            for digest in (table.digest for table in one.tables.values())
             if seen.setdefault(digest, one.name) != one.name
         )
     )
@@ -212,7 +198,7 @@ class _Side:
         if self._held is False and block.fit.timed:
             self._held = None
         if span != WHOLE:
-            settings += _moved(loaded, window)
+            settings += moved(loaded, window)
         if block.replay is not None:
             assert self.recording.tasks is not None
             settings += traces(loaded, self.recording.tasks, block.replay.sizes, folder / "traces", window)
@@ -278,7 +264,7 @@ class _Side:
         cost = (time.process_time() - begun) / 4
         self._unpair(found, other)
         random = np.random.default_rng(np.random.SeedSequence([7, len(self._space)]))
-        some = checking.points(lambda n: self._space.sample(n, random), self._space.units(start)[0], _POINTS)
+        some = np.concatenate([self._space.units(start), self._space.sample(_POINTS - 1, random)])
         values = self._space.values(some)
         courses = checking.courses(self.recording)
         if courses:
@@ -304,7 +290,7 @@ class _Side:
             for name in checking.random_signals(one, two, pairs):
                 declared = self.recording.declared(name)
                 if block.observed[declared].paired is None:
-                    self.recording.unpair(declared)
+                    self.recording.unpaired.add(declared)
                     text = "tasks are replayed, but what they take is drawn by chance; distributions are compared"
                     lines = self.recording.assumptions
                 else:
@@ -316,15 +302,17 @@ class _Side:
     def judged(self, part: str) -> Judged:
         """The statistics of every node of what is not compared value by value, and of the loads of nodes."""
         recording = self.recording
-        pairs = {
-            name: (quantity, JudgedPairing(quantity, pairing.measured, recording.nodes, name, recording.name,
-                                           timed=recording.timed(name), load=False))
-            for name, (quantity, pairing) in self.parts[part].items() if not pairing.paired
-        } | {
-            f"load of {name}": (quantity, JudgedPairing(quantity, rows, recording.nodes, f"load of {name}",
-                                                        recording.name, timed=recording.timed(name), load=True))
-            for name, quantity, rows in checking.loads(recording, self.parts[part])
-        }  # fmt: skip
+
+        def opposite(name: str, quantity: Quantity, measured: Rows, label: str = "") -> tuple[Quantity, JudgedPairing]:
+            timed = recording.series[recording.declared(name)].timed
+            return quantity, JudgedPairing(
+                quantity, measured, recording.nodes, label or name, recording.name, timed=timed, load=bool(label)
+            )
+
+        every = self.parts[part].items()
+        pairs = {name: opposite(name, of, pairing.measured) for name, (of, pairing) in every if not pairing.paired}
+        for name, quantity, share in checking.loads(recording, self.parts[part]):
+            pairs[f"load of {name}"] = opposite(name, quantity, share, f"load of {name}")
         judging = [pairing for _, pairing in pairs.values()]
 
         def figures(draw: Floats, seed: int) -> Floats:
@@ -333,14 +321,6 @@ class _Side:
 
         known = np.concatenate([np.empty((0, len(TABLE))), *(one.known for one in judging)])
         return Judged(tuple(subject for one in judging for subject in one.subjects), known, figures)
-
-
-def _moved(loaded: Loaded, window: Span) -> list[str]:
-    """Overrides that let a run be of a span of time only. Raises `ScenarioError` for what has no part."""
-    step = loaded.scenario.run.step
-    length = math.ceil((window[1] - window[0]) / step - 1e-9) * step
-    events = loaded.data.get("events") or []
-    return [f"run.duration={json.dumps(show(length, 'time'))}", f"events={json.dumps(shifted(events, window))}"]
 
 
 def _parameter(free: Free) -> Parameter:

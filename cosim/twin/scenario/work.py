@@ -9,8 +9,8 @@ A scenario with free values is one problem; a job may bring several.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from cosim.twin.jobs import load as load_job
 from cosim.twin.jobs.fields import check, fields
 from cosim.twin.prediction import draws
 from cosim.twin.problem import CalibrationProblem
+from cosim.twin.scenario.conditions import seen
 from cosim.twin.scenario.modes import SecondMode, second_mode
 from cosim.twin.scenario.overlay import SUFFIX, write
 from cosim.twin.scenario.study import study
@@ -42,12 +43,10 @@ class Work:
 
     task: CalibrationProblem
     free: Sequence[Free] = ()
-    conditions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     failures: Callable[[], Sequence[str]] = tuple  # why runs gave nothing
     how: str = ""  # in batches, or run by run and why
-    # What the data call for, by the answer and a seed; the scenario with it, and its problem.
-    modes: Callable[[Calibration, int], SecondMode | None] | None = None
-    changed: Callable[[SecondMode], tuple[Loaded, Work]] | None = None
+    # The second mode that the data call for, by the answer and a seed; the scenario with it, and its problem.
+    modes: Callable[[Calibration, int], tuple[SecondMode, Loaded, Work] | None] = lambda _answer, _seed: None
 
 
 def works(
@@ -73,17 +72,16 @@ def works(
             raise ScenarioError(Problem("'--data' and '--held-back' are for scenarios with a 'job'", hint=hint))
         found = study(loaded.path, overrides, folder=folder / "work", workers=workers or None)
 
-        def modes(answer: Calibration, seed: int) -> SecondMode | None:
-            return second_mode(
-                loaded, overrides, answer, found.problem, folder=folder / "work", seed=seed,
-                workers=workers or None,
-            )  # fmt: skip
-
-        def changed(chosen: SecondMode) -> tuple[Loaded, Work]:
+        def modes(answer: Calibration, seed: int) -> tuple[SecondMode, Loaded, Work] | None:
+            chosen = second_mode(
+                loaded, overrides, answer, found.problem, folder=folder / "work", seed=seed, workers=workers or None
+            )
+            if chosen is None:
+                return None
             other = load(loaded.path, chosen.overrides)
-            return other, works(other, chosen.overrides, folder=folder, workers=workers)[0]
+            return chosen, other, works(other, chosen.overrides, folder=folder, workers=workers)[0]
 
-        return [Work(found.problem, found.free, found.conditions, lambda: found.failures, found.how, modes, changed)]
+        return [Work(found.problem, found.free, lambda: found.failures, found.how, modes)]
     make = load_job(block.job)
     place = data if data is not None else loaded.path.parent / block.data if block.data is not None else None
     if place is None or not place.is_dir():
@@ -125,11 +123,11 @@ def carry_out(
     begun = time.monotonic()
     found = calibrate(work.task, budget=budget, seed=seed, method=method, progress=progress, state=states[0])
     left = replace(budget, seconds=budget.seconds - (time.monotonic() - begun))
-    if work.modes is not None and work.changed is not None and found.stopped != INTERRUPTED and left.seconds > 0.0:
-        chosen = work.modes(found, seed)
-        if chosen is not None:
+    if found.stopped != INTERRUPTED and left.seconds > 0.0:
+        other = work.modes(found, seed)
+        if other is not None:
+            chosen, loaded, work = other
             say(str(chosen))
-            loaded, work = work.changed(chosen)
             left = replace(budget, seconds=max(1.0, budget.seconds - (time.monotonic() - begun)))
             found = calibrate(work.task, budget=left, seed=seed, method=method, progress=progress, state=states[1])
             found = replace(found, assumptions=(*found.assumptions, str(chosen)))
@@ -140,7 +138,8 @@ def carry_out(
     values = {estimate.name: estimate.value for estimate in found.estimates}
     further = fields(loaded, work.task, values) if known else {}
     overlay = folder / f"{folder.name}{SUFFIX}"
-    files = {"overlay": write(overlay, found, loaded=own, free=work.free, conditions=work.conditions, fields=further)}
+    conditions = seen(loaded) if work.free else {}
+    files = {"overlay": write(overlay, found, loaded=own, free=work.free, conditions=conditions, fields=further)}
     files["calibration"] = folder / "calibration.json"
     drawn = draws.write(folder / f"{folder.name}{draws.SUFFIX}", found, work.free)
     if drawn is not None:

@@ -3,18 +3,20 @@
 D. Jones, M. Schonlau, W. Welch, "Efficient global optimization of expensive black-box functions",
 J. Global Optimization 13 (1998): expected improvement under a process with a Matern 5/2 kernel and a
 length per parameter. Every proposal is simulated before it counts, and a process that cannot predict the
-points left out of it (R2 below `credible`) proposes nothing: then points are drawn around the best.
+points left out of it (R2 below `CREDIBLE`) proposes nothing: then points are drawn around the best.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from cosim.twin.search.cma import reflect
 from cosim.twin.search.meter import CONVERGED, Floats, Meter, SearchResult
+
+_TRIES = 120  # lengths and noises of a process
+CREDIBLE = 0.3  # R2 below which a surrogate knows little
 
 
 def _kernel(a: Floats, b: Floats, lengths: Floats) -> Floats:
@@ -25,44 +27,39 @@ def _kernel(a: Floats, b: Floats, lengths: Floats) -> Floats:
     return made
 
 
-@dataclass(slots=True)
 class Process:
-    """A Gaussian process through points and standardised losses."""
+    """A Gaussian process through points (n, d) and standardised losses (n,), of the greatest likelihood.
 
-    points: Floats  # (n, d)
-    lengths: Floats  # (d,)
-    noise: float  # variance of the losses' noise over that of the process
-    factor: Floats  # Cholesky factor of the kernel matrix
-    solved: Floats  # K^-1 y
-    scale: float  # standard deviation of the process
+    `lengths` (d,) are of the kernel, `noise` is the variance of the losses' noise over that of the process.
+    """
 
-    @classmethod
-    def fit(cls, points: Floats, losses: Floats, random: np.random.Generator, tries: int = 120) -> Process:
-        """Lengths and noise of the greatest likelihood among random and then ever closer ones."""
-        d = points.shape[1]
+    def __init__(self, points: Floats, losses: Floats, random: np.random.Generator) -> None:
+        """Lengths and noise are the likeliest among random and then ever closer ones."""
+        self._points, d = points, points.shape[1]
         best, at = -math.inf, np.concatenate([np.full(d, math.log(0.5)), [math.log(1e-3)]])
-        for k in range(tries):
-            if k < tries // 2:
+        for k in range(_TRIES):
+            if k < _TRIES // 2:
                 trial = np.concatenate([random.uniform(-3.0, 2.0, d), [random.uniform(-14.0, 0.0)]])
             else:
-                trial = at + random.standard_normal(d + 1) * 0.8 * (1 - k / tries)
+                trial = at + random.standard_normal(d + 1) * 0.8 * (1 - k / _TRIES)
             trial = np.clip(trial, [-3.5] * d + [-14.0], [3.0] * d + [0.5])
-            likelihood = cls._likelihood(points, losses, trial)
+            likelihood = self._likelihood(losses, trial)
             if likelihood > best:
                 best, at = likelihood, trial
-        lengths, noise = np.exp(at[:-1]), math.exp(at[-1])
-        matrix = _kernel(points, points, lengths) + (noise + 1e-10) * np.eye(len(points))
-        factor: Floats = np.linalg.cholesky(matrix).astype(np.float64)
-        solved = np.linalg.solve(factor.T, np.linalg.solve(factor, losses))
-        scale = math.sqrt(max(float(losses @ solved) / len(losses), 1e-12))
-        return cls(points, lengths, noise, factor, solved, scale)
+        self.lengths, self.noise = np.exp(at[:-1]), math.exp(at[-1])
+        self._factor = self._factored(at)
+        self._solved = np.linalg.solve(self._factor.T, np.linalg.solve(self._factor, losses))
+        self._scale = math.sqrt(max(float(losses @ self._solved) / len(losses), 1e-12))
 
-    @staticmethod
-    def _likelihood(points: Floats, losses: Floats, trial: Floats) -> float:
+    def _factored(self, trial: Floats) -> Floats:
+        """The Cholesky factor of the kernel matrix with these logarithms of lengths and noise."""
+        noise = (math.exp(trial[-1]) + 1e-10) * np.eye(len(self._points))
+        return np.asarray(np.linalg.cholesky(_kernel(self._points, self._points, np.exp(trial[:-1])) + noise))
+
+    def _likelihood(self, losses: Floats, trial: Floats) -> float:
         """Logarithm, with the scale at its best and a weak pull towards lengths of the cube's size."""
-        matrix = _kernel(points, points, np.exp(trial[:-1])) + (math.exp(trial[-1]) + 1e-10) * np.eye(len(points))
         try:
-            factor = np.linalg.cholesky(matrix)
+            factor = self._factored(trial)
         except np.linalg.LinAlgError:
             return -math.inf
         white = np.linalg.solve(factor, losses)
@@ -72,17 +69,17 @@ class Process:
 
     def predict(self, units: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation (n,) of the losses without noise."""
-        across = _kernel(units, self.points, self.lengths)
-        white = np.linalg.solve(self.factor, across.T)
+        across = _kernel(units, self._points, self.lengths)
+        white = np.linalg.solve(self._factor, across.T)
         left = np.maximum(1.0 - np.einsum("ij,ij->j", white, white), 1e-12)
-        return across @ self.solved, self.scale * np.sqrt(left)
+        return across @ self._solved, self._scale * np.sqrt(left)
 
     @property
     def left_out_r2(self) -> float:
         """R2 of the prediction of every point from all others (Rasmussen and Williams 2006, equation 5.12)."""
-        inverse = np.linalg.inv(self.factor @ self.factor.T)
-        errors = self.solved / np.diag(inverse)
-        losses = self.factor @ (self.factor.T @ self.solved)
+        inverse = np.linalg.inv(self._factor @ self._factor.T)
+        errors = self._solved / np.diag(inverse)
+        losses = self._factor @ (self._factor.T @ self._solved)
         return 1.0 - float((errors**2).sum()) / max(float(((losses - losses.mean()) ** 2).sum()), 1e-300)
 
 
@@ -101,7 +98,6 @@ def bayesian(
     random: np.random.Generator,
     *,
     at_once: int = 2,
-    credible: float = 0.3,
     most: int = 400,
 ) -> SearchResult:
     """Run `first` (n, d), then `at_once` proposals at a time until nothing more is to be expected.
@@ -121,8 +117,8 @@ def bayesian(
             least = float(raw[0])
             logs = np.log(raw - min(0.0, least) + 1e-12)
             spread = float(logs.std()) or 1.0
-            process = Process.fit(kept, (logs - logs.mean()) / spread, random)
-            if process.left_out_r2 < credible:
+            process = Process(kept, (logs - logs.mean()) / spread, random)
+            if process.left_out_r2 < CREDIBLE:
                 around = kept[random.integers(0, min(3, len(kept)), at_once)]
                 proposal = reflect(around + 0.15 * random.standard_normal((at_once, d)))
             else:

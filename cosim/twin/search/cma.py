@@ -21,29 +21,24 @@ def reflect(points: Floats) -> Floats:
     return np.minimum(folded, np.nextafter(1.0, 0.0))
 
 
-class _Weights:
-    """The constants of the tutorial's table 1 for one population size."""
-
-    def __init__(self, population: int, n: int) -> None:
-        self.population, half = population, population // 2
-        raw = math.log((population + 1) / 2) - np.log(np.arange(1, half + 1))
-        self.weights: Floats = raw / raw.sum()
-        self.effective = float(1.0 / (self.weights**2).sum())
-        mu = self.effective
-        self.c_sigma = (mu + 2) / (n + mu + 5)
-        self.d_sigma = 1 + 2 * max(0.0, math.sqrt((mu - 1) / (n + 1)) - 1) + self.c_sigma
-        self.c_c = (4 + mu / n) / (n + 4 + 2 * mu / n)
-        self.c_1 = 2 / ((n + 1.3) ** 2 + mu)
-        self.c_mu = min(1 - self.c_1, 2 * (mu - 2 + 1 / mu) / ((n + 2) ** 2 + mu))
-        self.length = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n * n))  # of a standard normal vector
-
-
 class _Distribution:
-    """Mean, step and covariance; `sample` draws a generation, `update` learns from its losses."""
+    """Mean, step and covariance; `sample` draws a generation, `update` learns from its losses.
 
-    def __init__(self, mean: Floats, sigma: float, weights: _Weights, least: Floats) -> None:
+    Its constants are those of the tutorial's table 1 for one population size.
+    """
+
+    def __init__(self, mean: Floats, sigma: float, population: int, least: Floats) -> None:
         n = len(mean)
-        self.mean, self.sigma, self.w, self._least = mean.copy(), sigma, weights, least
+        self.mean, self.sigma, self.population, self._least = mean.copy(), sigma, population, least
+        raw = math.log((population + 1) / 2) - np.log(np.arange(1, population // 2 + 1))
+        self._weights: Floats = raw / raw.sum()
+        self._effective = mu = float(1.0 / (self._weights**2).sum())
+        self._c_sigma = (mu + 2) / (n + mu + 5)
+        self._d_sigma = 1 + 2 * max(0.0, math.sqrt((mu - 1) / (n + 1)) - 1) + self._c_sigma
+        self._c_c = (4 + mu / n) / (n + 4 + 2 * mu / n)
+        self._c_1 = 2 / ((n + 1.3) ** 2 + mu)
+        self._c_mu = min(1 - self._c_1, 2 * (mu - 2 + 1 / mu) / ((n + 2) ** 2 + mu))
+        self._usual = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n * n))  # length of a standard normal vector
         self.covariance = np.eye(n)
         self._axes, self._lengths = np.eye(n), np.ones(n)
         self._path_sigma, self._path_c, self._generation = np.zeros(n), np.zeros(n), 0
@@ -53,33 +48,33 @@ class _Distribution:
 
         A discrete coordinate keeps a spread of `least`, or it could not change its level any more.
         """
-        steps = random.standard_normal((self.w.population, len(self.mean))) * self._lengths @ self._axes.T
+        steps = random.standard_normal((self.population, len(self.mean))) * self._lengths @ self._axes.T
         spread = self.sigma * np.sqrt(np.diag(self.covariance))
         wider = np.maximum(1.0, self._least / np.maximum(spread, 1e-300))
         return self.mean + self.sigma * steps * wider, steps
 
     def update(self, points: Floats, steps: Floats, losses: Floats) -> None:
-        w, n = self.w, len(self.mean)
-        order = np.argsort(losses, kind="stable")[: len(w.weights)]
-        self.mean = w.weights @ points[order]
-        step = w.weights @ steps[order]
+        n = len(self.mean)
+        order = np.argsort(losses, kind="stable")[: len(self._weights)]
+        self.mean = self._weights @ points[order]
+        step = self._weights @ steps[order]
         self._generation += 1
         white = self._axes @ ((self._axes.T @ step) / self._lengths)
-        self._path_sigma = (1 - w.c_sigma) * self._path_sigma + math.sqrt(
-            w.c_sigma * (2 - w.c_sigma) * w.effective
+        self._path_sigma = (1 - self._c_sigma) * self._path_sigma + math.sqrt(
+            self._c_sigma * (2 - self._c_sigma) * self._effective
         ) * white
         norm = float(np.linalg.norm(self._path_sigma))
-        fresh = math.sqrt(1 - (1 - w.c_sigma) ** (2 * self._generation))
-        turning = norm / fresh < (1.4 + 2 / (n + 1)) * w.length
-        self._path_c = (1 - w.c_c) * self._path_c
+        fresh = math.sqrt(1 - (1 - self._c_sigma) ** (2 * self._generation))
+        turning = norm / fresh < (1.4 + 2 / (n + 1)) * self._usual
+        self._path_c = (1 - self._c_c) * self._path_c
         if turning:
-            self._path_c = self._path_c + math.sqrt(w.c_c * (2 - w.c_c) * w.effective) * step
+            self._path_c = self._path_c + math.sqrt(self._c_c * (2 - self._c_c) * self._effective) * step
         rank_one = np.outer(self._path_c, self._path_c)
         if not turning:
-            rank_one = rank_one + w.c_c * (2 - w.c_c) * self.covariance
-        rank_mu = (steps[order].T * w.weights) @ steps[order]
-        self.covariance = (1 - w.c_1 - w.c_mu) * self.covariance + w.c_1 * rank_one + w.c_mu * rank_mu
-        self.sigma *= math.exp(min(1.0, (w.c_sigma / w.d_sigma) * (norm / w.length - 1)))
+            rank_one = rank_one + self._c_c * (2 - self._c_c) * self.covariance
+        rank_mu = (steps[order].T * self._weights) @ steps[order]
+        self.covariance = (1 - self._c_1 - self._c_mu) * self.covariance + self._c_1 * rank_one + self._c_mu * rank_mu
+        self.sigma *= math.exp(min(1.0, (self._c_sigma / self._d_sigma) * (norm / self._usual - 1)))
         values, self._axes = np.linalg.eigh((self.covariance + self.covariance.T) / 2)
         self._lengths = np.sqrt(np.maximum(values, 1e-20))
         # Beyond the size of the cube a distribution is uniform by its mirror images.
@@ -115,7 +110,7 @@ def cma_es(
     idle, begin = 0, np.asarray(start, np.float64)
     for _ in range(restarts + 1):
         before = meter.best
-        _run(meter, _Distribution(begin, sigma, _Weights(size, n), least), random, tolerance)
+        _run(meter, _Distribution(begin, sigma, size, least), random, tolerance)
         if meter.over:
             break
         idle = 0 if meter.best < before - 1e-3 * abs(before) or not math.isfinite(before) else idle + 1
@@ -127,7 +122,7 @@ def cma_es(
 
 def _run(meter: Meter, law: _Distribution, random: np.random.Generator, tolerance: float) -> None:
     """One descent."""
-    patience = 10 + math.ceil(30 * len(law.mean) / law.w.population)
+    patience = 10 + math.ceil(30 * len(law.mean) / law.population)
     lowest: list[float] = []
     while not meter.over:
         points, steps = law.sample(random)

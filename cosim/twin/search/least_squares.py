@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,19 +31,6 @@ def jacobian(residuals: Residuals, at: Floats, step: float | Floats = 1e-4) -> t
     return answers[0], ((answers[1 : n + 1] - answers[n + 1 :]) / (up + down)[:, None]).T
 
 
-@dataclass(slots=True)
-class _Watched:
-    """Residuals that pass through a meter: their loss is the sum of squares."""
-
-    residuals: Residuals
-    last: Floats
-
-    def losses(self, units: Floats) -> Floats:
-        self.last = self.residuals(units)
-        total: Floats = np.einsum("ij,ij->i", self.last, self.last)
-        return total
-
-
 def least_squares(
     residuals: Residuals,
     meter_of: Callable[[Callable[[Floats], Floats]], Meter],
@@ -59,15 +45,21 @@ def least_squares(
     `meter_of` makes a meter of an objective. A descent ends when no step betters the sum by `tolerance`,
     relatively.
     """
-    watched = _Watched(residuals, np.empty((0, 0)))
-    meter = meter_of(watched.losses)
+    last = np.empty((0, 1))
+
+    def squares(units: Floats) -> Floats:
+        nonlocal last
+        last = residuals(units)
+        return np.asarray(np.einsum("ij,ij->i", last, last))
+
+    meter = meter_of(squares)
 
     def ask(units: Floats) -> Floats:
         """Residuals through the meter; NaN for points without room."""
         losses = meter(units)
-        answers = np.full((len(units), watched.last.shape[1] if len(watched.last) else 1), np.nan)
-        known = min(len(watched.last), len(units))
-        answers[:known] = watched.last[:known]
+        answers = np.full((len(units), last.shape[1]), np.nan)
+        known = min(len(last), len(units))
+        answers[:known] = last[:known]
         answers[~np.isfinite(losses)] = np.nan
         return answers
 

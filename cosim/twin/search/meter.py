@@ -58,11 +58,10 @@ class Meter:
         *,
         runs_per_point: int = 1,
         kept: int = 32,
-        report: Callable[[int, float], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._objective, self.budget, self.runs_per_point = objective, budget, runs_per_point
-        self._report, self._clock, self._began, self._kept = report, clock, clock(), kept
+        self._clock, self._began, self._kept = clock, clock(), kept
         self.runs = 0
         self.points: Floats = np.empty((0, 0))  # (up to `kept`, d) best first
         self.losses: Floats = np.empty(0)
@@ -76,8 +75,6 @@ class Meter:
             answer = np.asarray(self._objective(asked), np.float64)
             losses[: len(asked)] = np.where(np.isfinite(answer), answer, np.inf)
             self._remember(asked, losses[: len(asked)])
-            if self._report is not None:
-                self._report(self.runs, self.best)
         return losses
 
     @property

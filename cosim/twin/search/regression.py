@@ -81,15 +81,16 @@ def lowest(points: Floats, losses: Floats, random: np.random.Generator) -> tuple
         return points[0], float(losses[0])
     middle, scale = points.mean(axis=0), points.std(axis=0) + 1e-12
     weight = (losses - losses.min() + 0.02 * (np.ptp(losses) or 1.0)) ** -0.5
-    surface = _quadratic((points - middle) / scale)
+    surface = quadratic((points - middle) / scale)
     coefficients = np.linalg.lstsq(surface * weight[:, None], losses * weight, rcond=None)[0]
     pairs = points[random.integers(len(points), size=(_CANDIDATES, 2))].mean(axis=1)  # in the hull of the points
-    height = _quadratic((pairs - middle) / scale) @ coefficients
+    height = quadratic((pairs - middle) / scale) @ coefficients
     some = np.argsort(height)[: _CANDIDATES // 20]
     return pairs[some].mean(axis=0), float(height[some].mean())
 
 
-def _quadratic(x: Floats) -> Floats:
+def quadratic(x: Floats) -> Floats:
+    """(n, features(d)) 1, coordinates (n, d) and their products."""
     columns = [np.ones(len(x)), *x.T]
     columns += [x[:, a] * x[:, b] for a, b in combinations_with_replacement(range(x.shape[1]), 2)]
     return np.stack(columns, axis=1)

@@ -20,6 +20,7 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _PROC = Path("/proc")
 _WAITED = 0.05  # of a response alone: how long a request may wait for a core because of others
@@ -72,8 +73,7 @@ class Disturbance:
         return ", ".join(parts) or "nothing is known of this machine"
 
 
-@dataclass(frozen=True, slots=True)
-class _Counters:
+class _Counters(NamedTuple):
     """s since some moment; NaN for what is not known."""
 
     wall: float
@@ -95,22 +95,23 @@ class MachineWatch:
 
     def total(self, count: int, late: float, alone: float) -> Disturbance:
         """What disturbed `count` requests since then, which left `late` s too late and take `alone` s alone."""
-        now, first, cores = self._now(), self._first, os.cpu_count() or 1
-        span = max(now.wall - first.wall, 1e-9)
-        service, ran, used = now.service - first.service, now.ran - first.ran, now.busy - first.busy
+        cores = os.cpu_count() or 1
+        since = (after - before for after, before in zip(self._now(), self._first, strict=True))
+        wall, used, stolen, own, pressure, service, ran, waited = since
+        span = max(wall, 1e-9)
         if self._here and not self._processes:
-            service = min(count * alone, max(used - (now.own - first.own), 0.0))
-        others = max(0.0, used - (now.own - first.own) - service)
+            service = min(count * alone, max(used - own, 0.0))
+        others = max(0.0, used - own - service)
         mine = others / max(others + service, 1e-9)
         if self._processes and ran >= _KNOWN * service:
-            waited = mine * (now.waited - first.waited)
+            waited *= mine
         else:
-            pressure = (now.pressure - first.pressure) / span
+            pressure /= span
             pressure = used / span / cores if math.isnan(pressure) else pressure  # a kernel that does not count it
             pressed = min(mine * pressure, _PRESSED)
             waited = service * pressed / (1.0 - pressed)
         waited = waited / max(count, 1) if self._here else math.nan
-        return Disturbance(others / span, cores, waited, (now.stolen - first.stolen) / span / cores, late, alone)
+        return Disturbance(others / span, cores, waited, stolen / span / cores, late, alone)
 
     def _now(self) -> _Counters:
         nan = math.nan

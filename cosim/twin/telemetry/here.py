@@ -33,14 +33,13 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from cosim.contract.errors import Problem, RunError, ScenarioError
-from cosim.twin.scenario.requests import OwnService, scenario_of
+from cosim.twin.scenario.requests import LEAST, OwnService, scenario_of
 from cosim.twin.telemetry.disturbance import Disturbance, MachineWatch
 from cosim.twin.telemetry.open_load import Answered, Caller, LoadRequest, PageCaller, poisson
 
 _START = 60.0  # s that the service may take to answer
 _ALONE = 40  # requests that wait for nothing
 _CLOSED, _TOGETHER = 4.0, 4  # s of requests of which so many are always under way
-_LEAST = 40  # answers of a load
 _BLOCKS = 2  # of a load
 _BETWEEN = 0.5  # s between two blocks of a table
 _AGAIN = "-again"  # of the second recording of a load
@@ -52,7 +51,6 @@ class Measurement:
 
     own: OwnService
     loads: tuple[float, ...]
-    rates: tuple[float, ...]  # Hz
     service: float  # s of a request alone, the median
     means: tuple[float, ...]  # s, measured mean response under each load
     again: tuple[Recorded, ...] = ()  # of the loads held back, from a second recording of the same requests
@@ -133,20 +131,19 @@ def measure(
         together = asyncio.run(_closed(make, [LoadRequest(0.0, kernel, size)] * min(count, 4000), _TOGETHER))
         began = min(a.request.time for a in together)
         capacity = len(together) / (max(a.ended for a in together) - began)
-        rates = tuple(load * capacity for load in loads)
         # The loads, then those held back once more: the same requests.
         which = [*range(len(loads)), *range(len(loads) - held_back, len(loads))]
         slots = [(place, block) for block in range(_BLOCKS) for place in range(len(which))[:: -1 if block % 2 else 1]]
         asked = {
-            (place, block): poisson(rates[k], seconds / _BLOCKS, [(kernel, size)], (seed, k, block))
+            (place, block): poisson(loads[k] * capacity, seconds / _BLOCKS, [(kernel, size)], (seed, k, block))
             for place, k in enumerate(which)
             for block in range(_BLOCKS)
         }
         kept = _recorded(make, slots, asked, lone, busy=busy)
     tables = [_joined([kept[place, block][0] for block in range(_BLOCKS)], seconds) for place in range(len(which))]
     good = [np.array([a.ended - a.request.time for a in answers]) for answers in tables]
-    if any(len(one) < _LEAST for one in good):
-        raise RunError(f"fewer than {_LEAST} requests of a load were answered; give more time, or a smaller size")
+    if any(len(one) < LEAST for one in good):
+        raise RunError(f"fewer than {LEAST} requests of a load were answered; give more time, or a smaller size")
     for place, (k, answers) in enumerate(zip(which, tables, strict=True)):
         _write(folder / f"{names[k]}{_AGAIN if place >= len(loads) else ''}.csv", answers)
     own = scenario_of(folder, [folder / f"{name}.csv" for name in names], held_back=held_back, seed=seed)
@@ -157,7 +154,7 @@ def measure(
     disturbances = tuple(kept[slot][1] for slot in slots)
     warnings = tuple(f"a block was disturbed: {one}" for one in disturbances if one.disturbed)
     again = tuple(reported[len(loads) :])
-    return Measurement(own, tuple(loads), rates, lone, means, again, disturbances, warnings)
+    return Measurement(own, tuple(loads), lone, means, again, disturbances, warnings)
 
 
 Block = tuple[list[Answered], Disturbance]

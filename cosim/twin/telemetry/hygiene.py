@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 
 from cosim.contract import units
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.twin.judgement.course import LEAST
+from cosim.twin.judgement.subject import BEYOND
 from cosim.twin.problem import CalibrationProblem as Task
 from cosim.twin.problem import Floats, MeasuredSignal, Observed
 from cosim.twin.telemetry.lag import correlation, lag
-from cosim.twin.telemetry.outliers import far, robust, spikes
+from cosim.twin.telemetry.outliers import OUTLIER, far, robust, spikes
 from cosim.twin.telemetry.timing import apart, gaps, holes, regular, runs, sampled, speeds
 
 Kind = Literal[
@@ -33,7 +35,6 @@ Kind = Literal[
 
 _FITTED, _HELD_BACK = "fitted data: ", "data held back: "
 _MANY = 0.1  # of the values: so many may be another kind, and are never changed
-_FOLLOWS = 2.33  # deviations of a rank correlation of 0: what follows its load is above, but for 1 % by chance
 _APART = 0.2  # of the range, that no value lies in where there are two kinds
 _ALONG, _DRIFTS = 0.5, 0.03  # rank correlation with time beside the load; share of the median that is reported
 _PERCENT = 5.0  # from which on a load is no fraction
@@ -47,8 +48,8 @@ _SIGNED = {"level", "gain", "angle", "length", "acceleration", "price"}  # dimen
 class HygieneRules:
     """Thresholds for reporting, blanking and refusing."""
 
-    least: int = 30  # values of a signal; with fewer there is a warning
-    outlier: float = 8.0  # robust standard deviations from the median of the node
+    least: int = LEAST  # values of a signal; with fewer there is a warning
+    outlier: float = OUTLIER  # robust standard deviations from the median of the node
     gap: float = 3.0  # times the median period between rows of a node
     stuck: int = 12  # equal values in a row; more where the signal often repeats one
     frozen: int = 5  # equal times in a row, of rows that come from a sampler
@@ -337,7 +338,7 @@ class _Examined:
         """Values that end at one level (a limit, a time-out), or that have hardly any levels (rounded away)."""
         values = self.values[rows]
         values = values[np.isfinite(values)]
-        if len(values) < 30 or np.ptp(values) == 0.0:
+        if len(values) < LEAST or np.ptp(values) == 0.0:
             return
         levels, counts = np.unique(values, return_counts=True)
         if len(levels) <= 4 and counts.max() < 0.9 * len(values):
@@ -374,15 +375,11 @@ class _Examined:
         if found is None:
             rank = correlation(self.load[rows], self.values[rows])
             kept = int(np.isfinite(self.load[rows] + self.values[rows]).sum())
-            if rank < _FOLLOWS / math.sqrt(kept or 1):
+            if rank < BEYOND / math.sqrt(kept or 1):  # as a rank correlation of 0 is
                 message = f"does not follow its load (rank correlation {rank:.2f}): the load of another node or unit, "
                 self._note("load", node, f"{message}or rows in another order", len(rows))
         else:
-            order = "after" if found.rows > 0 else "before"
-            message = f"follows its load {abs(found.rows)} rows {order} (correlation {found.correlation:.2f}, "
-            message += f"{found.without:.2f} as the rows stand): another clock, or a slow meter"
-            self._note("clock", node, message, len(rows))
-
+            self._note("clock", node, f"follows its load {found}: another clock, or a slow meter", len(rows))
         self._drift(node, rows)
 
     def _drift(self, node: str, rows: NDArray[np.int64]) -> None:
@@ -437,10 +434,7 @@ class _Examined:
         if times is None:
             return
         spans = {node: times[rows][np.isfinite(times[rows])] for node, rows in self.nodes.items()}
-        for node, (before, after) in apart(spans, self.rules.gap).items():
-            message = (
-                f"begins {before:+g} s and ends {after:+g} s from the middle of all nodes: a gap, or another clock"
-            )
+        for node, message in apart(spans, self.rules.gap, "nodes").items():
             self._note("period", node, message, len(spans[node]))
         for node, faster in speeds(spans).items():
             message = (

@@ -50,10 +50,6 @@ def examine_inputs(
         reported, series = effect
         found = lag(table.sum(axis=1), series)
         if found is not None:
-            order = "after" if found.rows > 0 else "before"
-            message = (
-                f"follows {name} {abs(found.rows)} rows {order} (correlation {found.correlation:.2f}, "
-                f"{found.without:.2f} as the rows stand): they were not on one clock"
-            )
+            message = f"follows {name} {found}: they were not on one clock"
             findings = (*findings, Finding("clock", reported, message, len(series)))
     return findings

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cosim.twin.judgement.course import LEAST
 from cosim.twin.problem import Floats
 
-_LEAST = 30  # rows, below which chance makes correlations
 _STRONG = 0.5  # correlation at the lag
 _BETTER = 0.2  # than without a lag
 
@@ -20,6 +20,12 @@ class SignalLag:
     rows: int
     correlation: float  # at that lag
     without: float  # correlation of the rows as they stand
+
+    def __str__(self) -> str:
+        order = "after" if self.rows > 0 else "before"
+        return (
+            f"{abs(self.rows)} rows {order} (correlation {self.correlation:.2f}, {self.without:.2f} as the rows stand)"
+        )
 
 
 def lag(cause: Floats, effect: Floats, most: int = 20) -> SignalLag | None:
@@ -48,7 +54,7 @@ def correlation(cause: Floats, effect: Floats) -> float:
 def _correlation(cause: Floats, effect: Floats, shift: int) -> float:
     first, second = (cause[: len(cause) - shift], effect[shift:]) if shift >= 0 else (cause[-shift:], effect[:shift])
     kept = np.isfinite(first) & np.isfinite(second)
-    if kept.sum() < _LEAST or np.ptp(first[kept]) == 0.0 or np.ptp(second[kept]) == 0.0:
+    if kept.sum() < LEAST or np.ptp(first[kept]) == 0.0 or np.ptp(second[kept]) == 0.0:
         return float("nan")
     return float(np.corrcoef(first[kept], second[kept])[0, 1])
 

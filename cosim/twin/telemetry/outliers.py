@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,7 +13,9 @@ Mask = NDArray[np.bool_]
 
 _LEAST = 5  # values
 _LONG_TAIL = 4.0  # robust standard deviations of the logarithm
-_END, _ENDS = 0.1, 2.563  # share of values at an end; standard deviations between both ends of a normal law
+OUTLIER = 8.0  # robust standard deviations: 1 of 10^15 normal values; wide laws have their logarithm as well
+_END = 0.1  # share of values at an end
+_ENDS = 2.0 * NormalDist().inv_cdf(1.0 - _END)  # standard deviations between both ends of a normal law
 _WINDOW = 5  # neighbours, the value itself among them
 _SMOOTH = 0.1  # deviation from the neighbours over that from the median: below it a series is smooth
 

@@ -104,7 +104,7 @@ def speeds(times: Mapping[str, Floats]) -> dict[str, float]:
     return {node: one for node, one in off.items() if _SPEED[0] < abs(one) < _SPEED[1]}
 
 
-def apart(times: Mapping[str, Floats], factor: float) -> dict[str, tuple[float, float]]:
+def apart(times: Mapping[str, Floats], factor: float, what: str) -> dict[str, str]:
     """Node -> by how many s it begins and ends later than the middle of all, for nodes that cover another period.
 
     Another period is one that is off by `factor` usual steps (ten times as many where rows are events)
@@ -118,4 +118,8 @@ def apart(times: Mapping[str, Floats], factor: float) -> dict[str, tuple[float, 
     step *= 1.0 if any(regular(own) for own in times.values()) else _RANDOM
     slack = max(factor * step, 0.05 * float(np.median([last - first for first, last in ends.values()])))
     off = {node: (first - float(usual[0]), last - float(usual[1])) for node, (first, last) in ends.items()}
-    return {node: both for node, both in off.items() if max(abs(both[0]), abs(both[1])) > slack}
+    return {
+        node: f"begins {first:+g} s and ends {last:+g} s from the middle of all {what}: a gap, or another clock"
+        for node, (first, last) in off.items()
+        if max(abs(first), abs(last)) > slack
+    }

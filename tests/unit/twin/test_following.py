@@ -17,7 +17,7 @@ from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.online.following import Following
 from cosim.twin.online.windows import WindowReport
-from cosim.twin.scenario.overlay import read
+from tests.overlays import read
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLLOWED = """\

@@ -10,9 +10,9 @@ import pytest
 
 from cosim.cli.whatif import posterior
 from cosim.scenario.load import load
-from cosim.twin.scenario.overlay import read
 from cosim.twin.scenario.work import carry_out, works
 from cosim.twin.search import Budget
+from tests.overlays import read
 
 SCENARIO = """\
 apiVersion: cosim/v1

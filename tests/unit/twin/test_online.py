@@ -9,7 +9,7 @@ import pytest
 from cosim.twin.calibration import Calibration, Judgement, ParameterEstimate
 from cosim.twin.fitting.misfit import Misfit, gaps
 from cosim.twin.online.drift import Drift
-from cosim.twin.online.windows import OnlineStudy, Span, WindowReport, WindowSettings, spans
+from cosim.twin.online.windows import OnlineStudy, Span, WindowReport, spans
 from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal
 from cosim.twin.space import Parameter, Space
 
@@ -61,7 +61,7 @@ def search(problem: CalibrationProblem) -> Calibration:
 def followed(seed: int, *, step: bool, start: float = 1.3) -> tuple[OnlineStudy, list[WindowReport]]:
     world = World(seed, step=step)
     space = Space([Parameter("mean", 0.5, 3.0, start=start)])
-    twin = OnlineStudy("queue", space, world.case, search, settings=WindowSettings(last=4), deterministic=True)
+    twin = OnlineStudy("queue", space, world.case, search, last=4, deterministic=True)
     return twin, [twin.window(span) for span in spans(1.0, 30.0)]
 
 
@@ -96,7 +96,7 @@ def test_nothing_is_taken_into_use_that_the_next_window_does_not_like() -> None:
         return replace(found, estimates=(replace(found.estimates[0], value=2.5),))
 
     space = Space([Parameter("mean", 0.5, 3.0, start=1.0)])
-    twin = OnlineStudy("queue", space, world.case, misled, settings=WindowSettings(last=2), deterministic=True)
+    twin = OnlineStudy("queue", space, world.case, misled, last=2, deterministic=True)
     reports = [twin.window(span) for span in spans(1.0, 8.0)]
     assert [report.act for report in reports] == ["", "calibrated", "rejected", "", "", "", "", ""]
     assert not twin.adopted

@@ -16,7 +16,8 @@ from cosim.scenario.free import free_values
 from cosim.scenario.load import Loaded, load
 from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.calibration import Calibration, Gap, Judgement, ParameterEstimate
-from cosim.twin.scenario.overlay import document, read, write
+from cosim.twin.scenario.overlay import document, write
+from tests.overlays import read
 
 HELLO = Path(__file__).resolve().parents[3] / "scenarios" / "hello" / "scenario.cosim.yaml"
 DATE = datetime(2030, 2, 3, 4, 5, 6, tzinfo=UTC)

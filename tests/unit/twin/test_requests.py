@@ -129,6 +129,32 @@ def test_durations_of_no_unit_and_clocks_that_differ_are_refused(tmp_path, names
         requests(path)
 
 
+def k6(path, ends, took):
+    """What `k6 run --out csv=FILE` writes: a row for each metric of a request, at its end."""
+    rows = ["metric_name,timestamp,metric_value,expected_response,status"]
+    for end, each in zip(ends, took, strict=True):
+        rows += [f"http_reqs,{end:.6f},1,true,200", f"http_req_duration,{end:.6f},{1e3 * each:.6f},true,200"]
+        rows += [f"iteration_duration,{end:.6f},{1e3 * each + 1:.6f},,"]
+    path.write_text("\n".join([*rows, ""]), encoding="utf-8")
+    return path
+
+
+def test_k6_stamps_requests_when_they_end(tmp_path):
+    found = requests(k6(tmp_path / "load.csv", SINCE_1970 + TOOK, TOOK))
+    assert found.created == pytest.approx(CAME - CAME[0], abs=1e-5)
+    assert found.ended - found.created == pytest.approx(TOOK, abs=1e-5)
+    with pytest.raises(ScenarioError, match=r"whole seconds.*K6_CSV_TIME_FORMAT"):
+        requests(k6(tmp_path / "coarse.csv", np.floor(SINCE_1970 + TOOK), TOOK))
+
+
+@pytest.mark.slow
+def test_requests_that_meet_no_other_make_a_scenario_without_spacings(tmp_path):
+    tables = [k6(tmp_path / f"{name}.csv", 1.9e9 + rate * CAME + TOOK, TOOK) for name, rate in (("a", 2.0), ("b", 1.0))]
+    own = scenario_of(tmp_path / "own", tables)
+    assert set(load(own.scenario).scenario.calibrate.observed) == {"response"}
+    assert study(own.scenario, folder=tmp_path / "work").problem.fit.observed
+
+
 def test_what_did_not_end_spaces_nothing():
     found = spacings(np.array([0.0, 1.0, 2.0]), np.array([3.0, np.nan, 2.5]))
     assert np.isnan(found[:2]).all()

@@ -16,10 +16,12 @@ from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.fitting.evidence import gather
-from cosim.twin.scenario.overlay import read, write
+from cosim.twin.scenario.conditions import seen
+from cosim.twin.scenario.overlay import write
 from cosim.twin.scenario.study import study
 from cosim.twin.search.meter import Budget
 from cosim.twin.telemetry.hygiene import vetted
+from tests.overlays import read
 from tests.unit.twin.test_scenario import BENCH
 
 TRUTH = ["kinds.gateway.power.idle=3.5 W", "kinds.gateway.power.max=8 W"]
@@ -107,7 +109,8 @@ def test_from_telemetry_to_a_scenario_that_includes_what_was_found(telemetry, tm
     declared = study(file, folder=tmp_path / "work", workers=1)
     found = calibrate(declared.problem, budget=Budget(runs=1000), posterior=False)
     loaded = load(file)
-    path = write(tmp_path / "bench.calibration.yaml", found, loaded=loaded, free=declared.free)
+    path = tmp_path / "bench.calibration.yaml"
+    write(path, found, loaded=loaded, free=declared.free, conditions=seen(loaded))
     write_calibration(found, gather(declared.problem, found), tmp_path / "bench.html")
     assert read(path).calibrated["bench"].held_back is not None
     (tmp_path / "plain.yaml").write_text(BENCH, encoding="utf-8")

@@ -15,8 +15,9 @@ from cosim.scenario.load import load
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.jobs import load as job
 from cosim.twin.jobs.fields import check, fields
-from cosim.twin.scenario.overlay import read, write
+from cosim.twin.scenario.overlay import write
 from cosim.twin.search import Budget
+from tests.overlays import read
 
 SCENARIOS = Path(__file__).parents[4] / "scenarios"
 POWER, EDGE = SCENARIOS / "calibrate-power", SCENARIOS / "calibrate-edge"

@@ -189,16 +189,16 @@ def test_a_process_of_noise_is_not_believed():
     random = np.random.default_rng(2)
     points = random.random((40, 3))
     noise = random.standard_normal(40)
-    assert Process.fit(points, noise, random).left_out_r2 < 0.3
+    assert Process(points, noise, random).left_out_r2 < 0.3
     smooth = np.sin(3 * points[:, 0]) + points[:, 1]
-    assert Process.fit(points, (smooth - smooth.mean()) / smooth.std(), random).left_out_r2 > 0.9
+    assert Process(points, (smooth - smooth.mean()) / smooth.std(), random).left_out_r2 > 0.9
 
 
 def test_left_out_r2_is_that_of_fits_without_the_point():
     random = np.random.default_rng(6)
     points = random.random((15, 2))
     losses = np.sin(4 * points[:, 0]) - points[:, 1]
-    process = Process.fit(points, losses, random)
+    process = Process(points, losses, random)
 
     def kernel(a, b):
         far = np.sqrt(5 * (((a[:, None] - b[None]) / process.lengths) ** 2).sum(axis=2))
