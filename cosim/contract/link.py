@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
@@ -25,13 +25,6 @@ class EngineInteger:
     scale: float  # integers per unit
     most: float  # larger values are sent as this
     unlimited: bool = False  # larger values are sent as 0, which stands for "not limited"
-
-    def converter(self) -> Callable[[float], int]:
-        """The function from a quantity to its integer."""
-        scale, most, largest = self.scale, self.most, int(self.most * self.scale)
-        if self.unlimited:  # what is below 1 would become 0
-            return lambda value: max(1, int(value * scale)) if value <= most else 0
-        return lambda value: int(value * scale + 0.5) if value <= most else largest
 
 
 _RATE = DeclaredQuantity("rate", "in each direction, shared by the transfers under way", above=True, usual=1e9)
