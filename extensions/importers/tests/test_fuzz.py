@@ -16,8 +16,12 @@ from tests.unit.sources.test_fuzz import each
 
 # Fields without an effect here, or with one beyond a limit alone.
 FORMATS = {
-    "ifogsim": (ifogsim.read, json.dumps({"nodes": NODES, "links": LINKS}, indent=1), r'"(upBw": 100|level)'),
-    "cloudsim": (cloudsim.read, TEXT, r"name|vmm|ram|bw|size|storage|utilization|vmMigration|^ *- !"),
+    "ifogsim": (
+        ifogsim.read,
+        json.dumps({"nodes": NODES, "links": LINKS}, indent=1),
+        r'"(upBw": 100|downBw": 270|level)',
+    ),
+    "cloudsim": (cloudsim.read, TEXT, r"name|vmm|mips: 2000|ram|bw|size|storage|utilization|vmMigration|^ *- !"),
 }
 
 
