@@ -287,10 +287,13 @@ def _driven(config: SumoConfig, context: Context) -> Iterator[Problem]:
     if demand.kept(network, config.demand, config.begin or 0.0).is_file():
         return
     try:
-        edges = demand.largest_component(demand.read_roads(network).onward)
-    except (ImportError, OSError, SAXException, LookupError, ValueError):
-        return  # what the adapter requires is reported apart, and SUMO reports a damaged file better
-    if len(edges) < 2:
+        onward = demand.read_roads(network).onward
+    except (ImportError, OSError):
+        return  # what the adapter requires is reported apart
+    except (SAXException, LookupError, ValueError) as error:
+        yield Problem(f"is no network that can be read: {error!r}", f"adapters.{context.name}.network")
+        return
+    if not onward or len(demand.largest_component(onward)) < 2:
         yield Problem(demand.NOWHERE, f"adapters.{context.name}.demand", hint="take a larger map, or write 'routes'")
 
 

@@ -85,6 +85,19 @@ def test_all_missing_files_are_named_at_once(tmp_path: Path) -> None:
     assert "no installed package 'nowhere'" in str(found[-1])
 
 
+def test_demand_on_a_damaged_network_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("sumolib")
+    (tmp_path / "n.net.xml").write_text("<net><location/><edge id='a' from='n' to='m'/></net>")
+    config = SumoConfig.model_validate({"network": "n.net.xml", "demand": {"vehicles": 3}})
+    (found,) = problems(config, make_context(tmp_path, "cars"))
+    assert (found.path, found.fatal) == ("adapters.traffic.network", True)
+    assert "is no network that can be read" in found.message
+    location = "<location netOffset='0,0' convBoundary='0,0,1,1' origBoundary='0,0,1,1' projParameter='!'/>"
+    (tmp_path / "n.net.xml").write_text(f"<net version='1.20'>{location}</net>")
+    (found,) = problems(config, make_context(tmp_path, "cars"))
+    assert "no two roads" in found.message
+
+
 @pytest.mark.parametrize(
     ("routes", "begin", "said", "warned"),
     [
@@ -200,7 +213,8 @@ def test_one_fleet_is_needed(tmp_path: Path, fleets: tuple[str, ...]) -> None:
 def test_a_net_far_from_the_origin_is_warned_of(tmp_path: Path, origin: tuple[float, float], warned: int) -> None:
     location = '<location netOffset="0,0" origBoundary="13.3,52.4,13.5,52.6" projParameter="+proj=utm"/>'
     (tmp_path / "n.net.xml").write_text(f"<net>{location}</net>")
-    config = SumoConfig.model_validate({"network": "n.net.xml", "demand": {"vehicles": 3}})
+    (tmp_path / "r.rou.xml").write_text("<routes/>")
+    config = SumoConfig.model_validate({"network": "n.net.xml", "routes": "r.rou.xml"})
     context = make_context(tmp_path, "cars")
     found = problems(config, replace(context, scene=replace(context.scene, geo=Geo(*origin))))
     assert [p.fatal for p in found] == [False] * warned
