@@ -18,4 +18,4 @@ TEXTS = {"n.yaml": NODE.replace(", performance_indicator: 70", ""), "v.yaml": CL
 def test_other_forms(tmp_path_factory, data):
     # without an effect: goals of quality, ranges, disks
     hold(lambda at: read([at / name for name in TEXTS]), tmp_path_factory.mktemp("f"), TEXTS, data.draw,
-         "qos_metrics|range|disk|environment|minimum_framerate")  # fmt: skip
+         "qos_metrics|range|disk|environment|imx219")  # fmt: skip
