@@ -28,6 +28,7 @@ class Variable:
     variability: str
     reference: int
     ending: str  # of the functions that read and write it; "" for what is no single value
+    unit: str = ""  # as the unit's description has it
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,9 @@ def read_unit(file: Path, scratch: Path, *, validate: bool = True) -> ModelUnit:
         ending = _NUMBERS[version].get(one.type, TEXT if one.type == TEXT else "")
         ending = "" if getattr(one, "dimensions", None) else ending
         variables[one.name] = Variable(
-            one.name, one.causality or "local", one.variability or "", one.valueReference, ending
-        )
+            one.name, one.causality or "local", one.variability or "", one.valueReference, ending,
+            one.unit or getattr(one.declaredType, "unit", None) or "",
+        )  # fmt: skip
     token = said.guid if version == "2" else said.instantiationToken
     if not {platform, platform_tuple} & {*platforms}:
         there = ", ".join(platforms) or "none"

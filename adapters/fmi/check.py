@@ -36,7 +36,18 @@ def problems(config: FmiConfig, context: Context) -> list[Problem]:
     if unit.tool:
         text = f"'{config.unit}' needs {unit.tool} on this machine to run"
         found.append(Problem(text, f"{at}.unit", fatal=False))
-    return [*found, *_names(config, unit, at)]
+    return [*found, _took(config, unit, at), *_names(config, unit, at)]
+
+
+def _took(config: FmiConfig, unit: ModelUnit, at: str) -> Problem:
+    """What there is in the unit, and which of its inputs nothing sets."""
+    outputs = [unit.variables[part.source] for part in config.outputs if part.source in unit.variables]
+    given = ", ".join(f"{one.name} [{one.unit}]" if one.unit else one.name for one in outputs)
+    set_here = {*config.params, *(part.to for part in config.inputs)}
+    free = [one.name for one in unit.variables.values() if one.causality == "input" and one.name not in set_here]
+    kept = f"; its inputs {', '.join(free[:8])} keep their start values" if free else ""
+    text = f"'{config.unit}' is {unit.name}, a unit of FMI {unit.version}, and gives {given}{kept}"
+    return Problem(text, at, fatal=False, note=True)
 
 
 def slots(scene: Scene, selector: Selector) -> list[int]:
@@ -49,6 +60,12 @@ def _names(config: FmiConfig, unit: ModelUnit, at: str) -> Iterator[Problem]:
     wanted = [(f"{at}.params.{name}", name) for name in config.params]
     wanted += [(f"{at}.inputs.{n}.to", part.to) for n, part in enumerate(config.inputs)]
     wanted += [(f"{at}.outputs.{n}.from", part.source) for n, part in enumerate(config.outputs)]
+    for n, part in enumerate(config.outputs):
+        said = unit.variables[part.source].unit if part.source in unit.variables else ""
+        if part.unit and said and part.unit != said:
+            text = f"'{part.source}' is in '{said}' in the unit, and the column is said to be in '{part.unit}'"
+            hint = "values are not converted: write the unit's own"
+            yield Problem(text, f"{at}.outputs.{n}.unit", hint=hint, fatal=False)
     for where, name in wanted:
         if name not in unit.variables:
             yield Problem(

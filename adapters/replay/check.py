@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from cosim.adapters.replay.backend import BYTES_PER_SAMPLE
 from cosim.adapters.replay.config import ReplayConfig
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem, ScenarioError
@@ -26,7 +27,10 @@ def problems(config: ReplayConfig, context: Context) -> list[Problem]:
         found = trajectories(config, context)
     except ScenarioError as error:
         return [*fleets(context), *error.problems]
-    took = Problem(f"'{config.file}' {found.summary}", f"adapters.{context.name}", fatal=False, note=True)
+    took = Problem(
+        f"'{config.file}' {found.summary}", f"adapters.{context.name}", fatal=False, note=True,
+        memory=BYTES_PER_SAMPLE * len(found),
+    )  # fmt: skip
     return [*fleets(context), took, *_room(config, context, found), *_off(config, context, found)]
 
 

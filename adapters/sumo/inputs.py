@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from pathlib import Path
-from typing import Any
+from typing import IO, cast
 from xml.parsers import expat
 
 from cosim.contract.reading.packed import GZIP
@@ -16,6 +16,13 @@ _KNOWN = re.compile(  # of https://sumo.dlr.de/xsd/net_file.xsd and routes_file.
     "|ride|stop|container(Flow)?|transport|tranship|interval|carFollowing-.*"
 )
 _SCHEMA = re.compile(r"https?://sumo\.(dlr\.de|sf\.net)/xsd/\w+\.xsd")  # SUMO has copies of them
+
+
+def opened(path: Path) -> IO[bytes]:
+    """A file for reading, unpacked as SUMO does: from gzip alone, by its first bytes."""
+    with path.open("rb") as file:
+        packed = file.read(2) == GZIP
+    return cast("IO[bytes]", gzip.open(path)) if packed else path.open("rb")
 
 
 def acts(path: Path) -> str:
@@ -36,9 +43,7 @@ def acts(path: Path) -> str:
 
     parser.StartDoctypeDeclHandler, parser.StartElementHandler = doctype, element
     try:
-        with path.open("rb") as file:
-            opened: Any = gzip.open if file.read(2) == GZIP else open  # SUMO unpacks nothing else
-        with opened(path, "rb") as file:
+        with opened(path) as file:
             parser.ParseFile(file)
     except (OSError, EOFError, ValueError, expat.ExpatError) as error:
         return f"names '{path.name}', which {error if isinstance(error, ValueError) else f'is no XML: {error}'}"

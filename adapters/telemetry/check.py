@@ -9,7 +9,7 @@ from cosim.talk.telemetry.ports import chosen, lacking, ports
 
 
 def problems(config: TelemetryConfig, context: Context) -> list[Problem]:
-    """More nodes than there can be endpoints, and a collector that needs a missing package."""
+    """More nodes than there can be endpoints, and a collector that needs a missing package; which nodes are shown."""
     names = [node.id for node in context.scene.nodes]
     nodes = chosen(names, config.nodes)
     first = first_port(config, context)
@@ -21,6 +21,8 @@ def problems(config: TelemetryConfig, context: Context) -> list[Problem]:
                 fatal=False)
         for one in void
     ]  # fmt: skip
+    shown = f"shows {len(nodes)} of {len(names)} nodes as '{config.service}'"
+    found.append(Problem(shown, f"adapters.{context.name}", fatal=False, note=True))
     try:
         ports(nodes, first or 0) if first is not None else None
     except ValueError as error:

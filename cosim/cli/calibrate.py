@@ -110,6 +110,8 @@ def calibrate(
 
         tasks = works(loaded, overrides or [], folder=folder, data=data, held_back=held_back, workers=workers)
         for work in tasks:
+            for source in work.task.sources:
+                say(f"took {source}")
             if work.how:
                 say(f"simulated {work.how}: about {duration(work.task.cost)} of CPU per run")
         if screen_only:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BLOCK = 1 << 22  # B of text that `batches` reads at a time
+_LONGEST = 1 << 20  # B of the names of columns
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how Excel's "Unicode text" begins
 _MARKS = ",;\t|"  # between cells
 _FIRST = re.compile(r"[^\r\n]*[^\s][^\r\n]*")
@@ -74,8 +75,8 @@ def opened(path: Path) -> IO[bytes]:
         stream = packed.open_unpacked(path)
         try:
             if stream.peek(2)[:2] in _WIDE:
-                with stream:
-                    return io.BytesIO(stream.read().decode("utf-16").encode())
+                stream.close()
+                return io.BytesIO(content(path).encode())
         except BaseException:
             stream.close()
             raise
@@ -99,13 +100,20 @@ def text_of(raw: bytes, path: Path, errors: str = "strict") -> str:
     """The text of the file at `path` by its bytes, as `content` reads it. Raises `CellsError`."""
     plain = plain_of(raw, path)
     with _refused(path):
-        return plain.decode("utf-16" if plain.startswith(_WIDE) else "utf-8-sig", errors)
+        text = plain.decode("utf-16" if plain.startswith(_WIDE) else "utf-8-sig", errors)
+    if errors == "strict" and "\0" in text:
+        raise fault(path, "is no text that can be read: it holds NUL characters", hint="save it as UTF-8")
+    return text
 
 
 def first_line(path: Path) -> str:
     """The first line of a file, without its end. Raises `CellsError`."""
     with opened(path) as file, _refused(path):
-        return file.readline(1 << 20).decode("utf-8-sig").rstrip("\r\n")
+        line = file.readline(_LONGEST)
+    if len(line) == _LONGEST:
+        raise fault(path, f"is no table: its first line is longer than {_LONGEST:,} B", line=1)
+    with _refused(path):
+        return line.decode("utf-8-sig").rstrip("\r\n")
 
 
 def mark_of(text: str) -> str:

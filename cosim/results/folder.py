@@ -306,6 +306,7 @@ def _first_manifest(plan: Plan, driver: str, compiling: float, started: datetime
         ],
         "signals": {},
         "warnings": list(plan.warnings),
+        "taken": list(plan.taken),
         "faults": [],
         "slow": [],
         "resumed": None,  # s that the run had reached when it was killed and later made again

@@ -50,10 +50,10 @@ def read(data: Path) -> tuple[list[BatteryFlight], list[str]]:
     for path in find(data, "flights_10hz.csv*"):
         found = table(path)
         number = np.array(column(found, "flight", path))
-        voltage = numbers(column(found, "battery_voltage", path))
+        voltage, time = numbers(found, "battery_voltage", path), numbers(found, "t_s", path)
         for name in dict.fromkeys(number.tolist()):
             here = number == name
-            flight = BatteryFlight(str(name), voltage[here])
+            flight, steps = BatteryFlight(str(name), voltage[here]), np.diff(time[here]) * PER_SECOND
             same = [f.name for f in flights if np.array_equal(f.voltage, flight.voltage)]
             if same:
                 warnings.append(f"flight {name} is the same log as flight {same[0]} and was left out")
@@ -61,6 +61,8 @@ def read(data: Path) -> tuple[list[BatteryFlight], list[str]]:
                 warnings.append(f"flight {name} has missing values and was left out")
             elif flight.voltage.min() < 2.0 or flight.voltage.max() > 4.5:
                 warnings.append(f"flight {name} has voltages that no lithium cell has and was left out")
+            elif not (np.abs(steps - 1.0) < 0.5).all():
+                warnings.append(f"flight {name} has rows that are not 1/{PER_SECOND} s apart and was left out")
             elif len(flight.voltage) < SHORTEST * PER_SECOND:
                 warnings.append(f"flight {name} is shorter than {SHORTEST} s and was left out")
             else:

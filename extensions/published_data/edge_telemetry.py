@@ -112,7 +112,7 @@ def read(data: Path, parts: tuple[str, ...] = ("fit", "held-back")) -> Telemetry
     windows = _windows(listed)
     tasks = find(listed.parent, "tasks.csv.gz", "tasks.csv")[0]
     found = table(tasks)
-    values = {name: numbers(column(found, name, tasks)) for name in ("window", "size", "status", *STAMPS)}
+    values = {name: numbers(found, name, tasks) for name in ("window", "size", "status", *STAMPS)}
     stamps = np.stack([values[name] for name in STAMPS])
     answered = (values["status"] == 200.0) & np.isfinite(stamps).all(axis=0)
     warnings = []
@@ -147,7 +147,7 @@ def read(data: Path, parts: tuple[str, ...] = ("fit", "held-back")) -> Telemetry
 def _windows(path: Path) -> list[Window]:
     found = table(path)
     names = ("window", "cores", "concurrency", "load", "disturbed")
-    values = np.stack([numbers(column(found, name, path)) for name in names], axis=1)
+    values = np.stack([numbers(found, name, path) for name in names], axis=1)
     if not len(values) or not np.isfinite(values).all():
         raise ScenarioError(Problem("a window lacks a number", file=path, hint=f"every row needs {', '.join(names)}"))
     nodes, parts = column(found, "node", path), column(found, "part", path)

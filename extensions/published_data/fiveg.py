@@ -31,6 +31,12 @@ SETTINGS = ("set", "day", "held_back")
 
 MODES = {"5G": NR, "LTE": LTE}  # all others are slow
 FLIGHTS = "filtered_even_altitudes.csv*"
+RATES = 20e6  # kbit/s, the peak of IMT-2020 (ITU-R M.2410)
+KNOWN = {  # what can be measured
+    "RSRP": (-160.0, -30.0),  # dBm, what is reported in 3GPP TS 38.133
+    "NRxRSRP": (-160.0, -30.0), "Speed": (0.0, 1200.0), "Longitude": (-180.0, 180.0), "Latitude": (-90.0, 90.0),
+    "2D_Distance": (0.0, 1e5), "altitude_m": (-500.0, 1e4),
+}  # fmt: skip
 STRIDE = 10  # s between the seconds that are fitted: neighbours are nearly redundant
 _DAY = re.compile(r"\d{4}\.\d{2}\.\d{2}")
 
@@ -69,12 +75,12 @@ def read_drives(data: Path) -> Drives:
     parts: list[Drives] = []
     for path in paths:
         found = table(path)
-        rates = numbers(column(found, "DL_bitrate", path))
+        rates = numbers(found, "DL_bitrate", path, high=RATES)
         files = found.get("source_file", [path.name] * len(rates))
         days = [_DAY.search(file) for file in files]
         if None in days:
             raise ScenarioError(Mistake("names no day as YYYY.MM.DD", file=path, line=days.index(None) + 2))
-        values = {name: numbers(column(found, name, path)) for name in (
+        values = {name: numbers(found, name, path, *KNOWN.get(name, ())) for name in (
             "SNR", "RSRP", "Speed", "RSRQ", "CQI", "RSSI", "NRxRSRP", "NRxRSRQ", "Longitude", "Latitude",
         )}  # fmt: skip
         mode = np.array([MODES.get(name, SLOW) for name in column(found, "NetworkMode", path)], np.int64)
@@ -154,7 +160,9 @@ def read_flights(data: Path) -> AirLevels:
     """The drone's measurements below `data`, with the publisher's distances on the ground. Raises `ScenarioError`."""
     path = find(data, FLIGHTS)[0]
     found = table(path)
-    distance, height, level = (numbers(column(found, name, path)) for name in ("2D_Distance", "altitude_m", "RSRP"))
+    distance, height, level = (
+        numbers(found, name, path, *KNOWN.get(name, ())) for name in ("2D_Distance", "altitude_m", "RSRP")
+    )
     name = np.array(column(found, "Cell_id", path))
     whole = np.isfinite(distance) & np.isfinite(height) & np.isfinite(level)
     names = sorted(set(name[whole].tolist()))

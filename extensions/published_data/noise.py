@@ -62,7 +62,7 @@ def read(data: Path, benchmark: str = "") -> list[Scores]:
         raise ScenarioError(Mistake(what, "calibrate.settings.benchmark", file=data, hint=f"choose one: {names}"))
     (path,) = paths
     found = table(path)
-    values, machines = numbers(column(found, "value", path)), np.array(column(found, "VM_id", path))
+    values, machines = numbers(found, "value", path), np.array(column(found, "VM_id", path))
     bad = np.flatnonzero(~(values > 0.0) | ~np.isfinite(values))
     if len(bad):
         raise ScenarioError(Mistake("has a score that is missing or not above 0", file=path, line=int(bad[0]) + 2))

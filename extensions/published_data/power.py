@@ -55,7 +55,7 @@ def read_servers(data: Path) -> Servers:
     for path in paths:
         found = table(path)
         wanted = ["ActiveIdle", *(f"{load}_AvgPower" for load in range(10, 101, 10))]
-        watts = np.stack([numbers(column(found, name, path)) for name in wanted], axis=1)
+        watts = np.stack([numbers(found, name, path) for name in wanted], axis=1)
         bad = np.flatnonzero(~(watts > 0.0).all(axis=1))
         if len(bad):
             raise ScenarioError(
@@ -122,8 +122,8 @@ def counters(data: Path) -> CalibrationProblem:
     """Platform power (W) from the processor's counters of an interval, fitted on every other block of time."""
     path = find(data, "abs_acpi_counteronly.csv*", "*acpi*counteronly*.csv*")[0]
     found = table(path)
-    measured = numbers(column(found, "platform_power", path))
-    rows = np.stack([numbers(column(found, name, path)) for name in COUNTERS], axis=1) * 1e-9
+    measured = numbers(found, "platform_power", path)
+    rows = np.stack([numbers(found, name, path) for name in COUNTERS], axis=1) * 1e-9
     if not (np.isfinite(rows).all() and np.isfinite(measured).all() and (measured > 0.0).all()):
         raise ScenarioError(Mistake("has counters or powers that are missing or negative", file=path))
     findings = [

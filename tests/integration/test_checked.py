@@ -26,6 +26,7 @@ SCENARIOS = [
 SUMO = [file for file in SCENARIOS if "sumo:" in file.read_text()]  # each run starts SUMO, which takes seconds
 STEPS = 6
 ACCEPTED = int(os.environ.get("COSIM_FUZZ", "4"))  # of each scenario; 25: 600 of all
+SUMO_ACCEPTED = int(os.environ.get("COSIM_FUZZ", "1"))  # 50: 100 of both
 KNOWN = {
     "shadowing": ("adapters", "radio", "shadowing", "4e12 dB"),
     "telemetry": ("adapters", "second", None, {"use": "telemetry", "prometheus": 9100}),
@@ -86,6 +87,14 @@ def test_what_is_accepted_is_run(tmp_path, name):
 @pytest.mark.parametrize("file", [f for f in SCENARIOS if f not in SUMO], ids=lambda file: file.parent.name)
 def test_of_each_scenario_what_is_accepted_is_run(tmp_path, file):
     is_run(tmp_path, file, ACCEPTED, f"all {file.parent.name}")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@pytest.mark.sumo
+@pytest.mark.parametrize("file", SUMO, ids=lambda file: file.parent.name)
+def test_of_scenarios_with_sumo_what_is_accepted_is_run(tmp_path, file):
+    is_run(tmp_path, file, SUMO_ACCEPTED, f"sumo {file.parent.name}")
 
 
 @pytest.mark.parametrize("case", KNOWN)

@@ -8,6 +8,7 @@ refused for the reason that the case is about.
 from __future__ import annotations
 
 import copy
+import gzip
 import json
 import os
 import shutil
@@ -76,6 +77,7 @@ REFUSED: list[tuple[dict[str, object], str] | tuple[dict[str, object], str, dict
     ({"adapters/mosaik": {"simulator": {"python": "evil:Sim"}, "models": []}}, "runs code"),
     ({"adapters/mosaik": {"simulator": {"command": "touch {canary} %(addr)s"}, "models": []}}, "runs a command"),
     ({"adapters/mosaik": {"simulator": {"connect": "127.0.0.1:{port}"}, "models": []}}, ELSEWHERE),
+    ({"adapters/fmi": {"unit": "package:cosim/adapters/fmi/example.py", "outputs": []}}, "runs code"),
     *(({"adapters/fmi": {"unit": name, "outputs": []}}, "runs code", {name: CODE}) for name in ("a.fmu", "evil.py")),
     ({"adapters/continuum/connect": "tcp://127.0.0.1:{port}"}, ELSEWHERE),
     ({"adapters/continuum/key": "a.csv"}, "proves a key"),
@@ -102,6 +104,23 @@ REFUSED: list[tuple[dict[str, object], str] | tuple[dict[str, object], str, dict
     ({"nodes/e/runs": {"image": "vuav", "environment": {"LD_PRELOAD": "./x.so"}}}, PROGRAM),
     ({"nodes/e/runs": {"image": "vuav", "ports": [8080]}}, LISTENS),
     ({"kinds": {"k": {"runs": {"image": "vuav", "command": ["x"]}}}}, PROGRAM),
+    ({"nodes/e/runs": {"image": "vuav-ardupilot", "command": ["touch", "{canary}"]}}, PROGRAM),
+    ({"defaults": {"runs": {"image": "vuav-ardupilot", "environment": {"BASH_ENV": "x"}}}}, PROGRAM),
+    ({"include": ["own.yaml"]}, "starts programs", {"own.yaml": "run: {nodes: netns}"}),
+    ({"include": ["own.yaml"]}, PROGRAM, {"own.yaml": "nodes: {e: {runs: {image: vuav, command: [sh]}}}"}),
+    ({"nodes/e/dispatch": "evil:f"}, "is not a time"),
+    ({"adapters/continuum/deciding": {"on": "e", "as": "evil:f"}}, "is not possible here"),
+    ({"adapters/continuum/scheduler": "agent:guest"}, "which is code"),
+    ({"adapters/continuum/scheduler": "./evil.py"}, "no scheduler"),
+    ({"nodes/e/cell": {"by": "evil:f"}, "adapters/radio": {}}, "right form"),
+    ({"nodes/d/radio": {"by": "evil:f"}, "adapters/radio": {}}, "right form"),
+    ({"events": [{"at": "1 s", "do": "evil:f", "node": "d"}]}, "is not possible here"),
+    ({"nodes": {"../../away/x": {"kind": "device"}}}, "not a name of nodes"),
+    ({"adapters": {"../../away/x": {"use": "continuum"}}}, "not a name"),
+    ({"workloads": {"../../away/x": {"from": "d"}}}, "not a name"),
+    ({"sweep": {"name": ["../../away/x"]}}, "cannot sweep"),
+    ({"record": {"../../away/x": {"every": "1 s"}}}, "no signal"),
+    ({"include": ["own.yaml"]}, "is not allowed here", {"own.yaml": "!!python/name:evil.f {name: x}"}),
     ({"nodes/e/uplink": "host"}, "host's network"),
     ({"defaults": {"uplink": {"to": "host"}}}, "host's network"),
     ({"adapters/sumo": {"config": "a.sumocfg"}}, WRITES, {"a.sumocfg": "<configuration/>"}),
@@ -117,6 +136,7 @@ REFUSED: list[tuple[dict[str, object], str] | tuple[dict[str, object], str, dict
             ('<edgeData id="x" file="{away}/x"/>', "no part of a network"),
             ('<include href="{away}/x"/>', "no part of a network"),
             ('<tlLogic id="n" type="actuated"><param key="file" value="{away}/x"/></tlLogic>', "other files"),
+            ('<x:e1Detector xmlns:x="y" id="x" file="{away}/x"/>', "no part of a network"),
             ('<location xsi:schemaLocation="http://127.0.0.1:{port}/x" xmlns:xsi="x"/>', "other files"),
         )
     ),
@@ -142,6 +162,7 @@ REFUSED: list[tuple[dict[str, object], str] | tuple[dict[str, object], str, dict
     ({"nodes/d/at": "points  /etc/hostname"}, OUTSIDE),
     ({**VEHICLE, "adapters/vehicle/missions": {"d": "../away/secret.csv"}}, OUTSIDE),
     ({**VEHICLE, "adapters/vehicle/terrain": "link.csv"}, OUTSIDE),
+    ({**VEHICLE, "adapters/vehicle/weeds": "link.csv"}, OUTSIDE),
     ({**VEHICLE, "adapters/vehicle/obstacles": "link.csv"}, OUTSIDE),
     ({"calibrate": {"observed": {"o": {"file": "/etc/hostname", "signal": "host.power"}}}}, OUTSIDE),
     ({"calibrate": {"observed": {"o": {"run": "way", "signal": "host.power"}}}}, OUTSIDE),
@@ -296,6 +317,14 @@ def refused(cage, changes, why, files=None):
 )
 def test_what_reaches_beyond_the_scenario_is_refused_and_does_nothing(cage, case):
     refused(cage, *case)
+
+
+@pytest.mark.parametrize("keep", [gzip.compress, lambda raw: gzip.compress(raw[:40]) + gzip.compress(raw[40:]),
+                                  lambda raw: raw.decode().encode("utf-16")])  # fmt: skip
+def test_a_network_that_is_packed_or_encoded_in_another_way_is_looked_at_as_well(cage, keep):
+    detector = f'<e1Detector id="x" lane="a_0" pos="1" freq="1" file="{cage.away}/x"/>'
+    (cage.folder / "a.net.xml").write_bytes(keep(NET.format(detector).encode()))
+    refused(cage, {"adapters/sumo": SUMO}, "no part of a network")
 
 
 @pytest.mark.parametrize("case", [pytest.param(case[1:], marks=needs(case[0])) for case in OF_EXTENSIONS])

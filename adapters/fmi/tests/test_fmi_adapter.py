@@ -15,10 +15,10 @@ fmpy = pytest.importorskip("fmpy")
 pytest.importorskip("pythonfmu3")
 
 from cosim.adapters.fmi.adapter import FmiAdapter  # noqa: E402
-from cosim.adapters.fmi.check import problems  # noqa: E402
+from cosim.adapters.fmi.check import problems as reported  # noqa: E402
 from cosim.adapters.fmi.config import FmiConfig  # noqa: E402
 from cosim.contract.adapter import Context, Inputs  # noqa: E402
-from cosim.contract.errors import AdapterError, ScenarioError  # noqa: E402
+from cosim.contract.errors import AdapterError, Problem, ScenarioError  # noqa: E402
 from cosim.contract.frame import Frame  # noqa: E402
 from cosim.testing.synthetic import small_scene  # noqa: E402
 
@@ -64,6 +64,11 @@ def context(tmp_path: Path, root: Path = HOME) -> Context:
 
 def config(unit: str, **keys) -> FmiConfig:
     return FmiConfig.model_validate({"unit": unit, "nodes": "kind:edge", **keys})
+
+
+def problems(config: FmiConfig, context: Context) -> list[Problem]:
+    """What a check reports but for the note of what there is in the unit."""
+    return [one for one in reported(config, context) if not one.note]
 
 
 def edges() -> list[int]:
@@ -217,6 +222,19 @@ def said(unit: Path, tmp_path: Path, **block: object) -> list[tuple[bool, str]]:
     outputs = [{"from": "level", "signal": "tank", "column": "level", "unit": "m", "meaning": "water"}]
     config = FmiConfig.model_validate({"unit": str(unit), "outputs": outputs, **block})
     return [(one.fatal, one.message) for one in problems(config, context(tmp_path, tmp_path))]
+
+
+def test_what_there_is_in_a_unit_is_told_and_another_unit_of_a_column_is_warned_of(tank, tmp_path):
+    with zipfile.ZipFile(tank) as archive:
+        (level,) = re.findall(r'name="level".*?<Real', archive.read("modelDescription.xml").decode(), re.DOTALL)
+    in_cm = changed(tank, tmp_path / "u.fmu", (level, f'{level} unit="cm"'))
+    outputs = [{"from": "level", "signal": "tank", "column": "level", "unit": "m"}]
+    block = {"unit": str(in_cm), "outputs": outputs, "params": {"area": 1.0}, "validate": False}
+    found = reported(FmiConfig.model_validate(block), context(tmp_path, tmp_path))
+    note, warning = sorted(found, key=lambda one: not one.note)
+    assert "gives level [cm]; its inputs flow keep their start values" in note.message
+    assert "'level' is in 'cm' in the unit, and the column is said to be in 'm'" in warning.message
+    assert (warning.path, warning.fatal) == ("adapters.fmi.outputs.0.unit", False)
 
 
 ONCE = 'canBeInstantiatedOnlyOncePerProcess="'

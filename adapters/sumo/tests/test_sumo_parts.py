@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import math
 from dataclasses import replace
@@ -19,20 +20,25 @@ from ruamel.yaml import YAML
 from cosim.adapters.sumo import ADAPTER, install
 from cosim.adapters.sumo.adapter import command
 from cosim.adapters.sumo.backend import Moves, explain
-from cosim.adapters.sumo.check import problems
+from cosim.adapters.sumo.check import problems as reported
 from cosim.adapters.sumo.config import Demand, Region, SumoConfig
 from cosim.adapters.sumo.demand import Roads, largest_component, write_trips
 from cosim.adapters.sumo.roster import PresentVehicles
 from cosim.adapters.sumo.space import FASTEST, Alignment, RegionFence
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Fleet, Geo, Node, Scene
-from cosim.contract.errors import ScenarioError
+from cosim.contract.errors import Problem, ScenarioError
 
 
 def make_context(root: Path, *fleets: str) -> Context:
     car = Node("cars", "car", "device")
     scene = Scene.build((), tuple(Fleet(name, "traffic", 0, 10, car) for name in fleets))
     return Context("traffic", scene, 1.0, 10.0, (1, 2), str(root), str(root))
+
+
+def problems(config: SumoConfig, context: Context) -> list[Problem]:
+    """What a check reports but for the notes of what it took of files."""
+    return [one for one in reported(config, context) if not one.note]
 
 
 @pytest.mark.parametrize(
@@ -77,6 +83,49 @@ def test_all_missing_files_are_named_at_once(tmp_path: Path) -> None:
     found = problems(config, make_context(tmp_path, "cars"))
     assert [p.path for p in found] == [f"adapters.traffic.{k}" for k in ("network", "routes", "routes")]
     assert "no installed package 'nowhere'" in str(found[-1])
+
+
+def test_demand_on_a_damaged_network_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("sumolib")
+    (tmp_path / "n.net.xml").write_text("<net><location/><edge id='a' from='n' to='m'/></net>")
+    config = SumoConfig.model_validate({"network": "n.net.xml", "demand": {"vehicles": 3}})
+    (found,) = problems(config, make_context(tmp_path, "cars"))
+    assert (found.path, found.fatal) == ("adapters.traffic.network", True)
+    assert "is no network that can be read" in found.message
+    location = "<location netOffset='0,0' convBoundary='0,0,1,1' origBoundary='0,0,1,1' projParameter='!'/>"
+    (tmp_path / "n.net.xml").write_text(f"<net version='1.20'>{location}</net>")
+    (found,) = problems(config, make_context(tmp_path, "cars"))
+    assert "no two roads" in found.message
+
+
+@pytest.mark.parametrize(
+    ("routes", "begin", "said", "warned"),
+    [
+        ("<trip depart='2'/><trip id='b' depart='00:00:08'/>", 0, "2 trips, which depart from 2 s to 8 s", False),
+        ("<flow id='a' begin='3' end='9' number='4'/>", 0, "1 flow, which depart from 3 s to 9 s", False),
+        ("<flow id='a' begin='0' period='4'/>", 500, "1 flow, which depart from 0 s on", False),
+        ("<vehicle id='a' depart='25200'/>", 0, "1 vehicle, which depart from 25200 s to 25200 s", True),
+        ("<vehicle id='a' depart='5'/>", 6, "1 vehicle, which depart from 5 s to 5 s", True),
+        ("<vehicle id='a' depart='triggered'/><person id='p' depart='1'/>", 0, "1 vehicle, 1 person, which", False),
+        ("<vType id='t'/>", 0, "has no vehicle", False),
+    ],
+)  # fmt: skip
+def test_what_routes_have_is_told_and_that_none_departs_during_the_run(
+    tmp_path: Path, routes: str, begin: int, said: str, warned: bool
+) -> None:
+    net, rou = f"<net>{' ' * 1000}</net>", f"<routes>{routes}</routes>"
+    (tmp_path / "n.net.xml").write_bytes(gzip.compress(net.encode()))
+    (tmp_path / "r.rou.xml").write_text(rou)
+    (tmp_path / "n.sumocfg").write_text(
+        f"<configuration><n v='n.net.xml'/><r v='r.rou.xml'/><b v='{begin}'/></configuration>"
+    )
+    direct = {"network": "n.net.xml", "routes": "r.rou.xml", "begin": f"{begin} s"}
+    for block in (direct, {"config": "n.sumocfg"}):
+        found = reported(SumoConfig.model_validate(block), make_context(tmp_path, "cars"))
+        network, took = (one for one in found if one.note)
+        assert network.memory == 14.0 * len(net)
+        assert said in took.message
+        assert [one.hint[:12] for one in found if not one.note] == ["write  begin"] * warned
 
 
 def test_the_command_line_holds_what_the_block_says(tmp_path: Path) -> None:
@@ -164,7 +213,8 @@ def test_one_fleet_is_needed(tmp_path: Path, fleets: tuple[str, ...]) -> None:
 def test_a_net_far_from_the_origin_is_warned_of(tmp_path: Path, origin: tuple[float, float], warned: int) -> None:
     location = '<location netOffset="0,0" origBoundary="13.3,52.4,13.5,52.6" projParameter="+proj=utm"/>'
     (tmp_path / "n.net.xml").write_text(f"<net>{location}</net>")
-    config = SumoConfig.model_validate({"network": "n.net.xml", "demand": {"vehicles": 3}})
+    (tmp_path / "r.rou.xml").write_text("<routes/>")
+    config = SumoConfig.model_validate({"network": "n.net.xml", "routes": "r.rou.xml"})
     context = make_context(tmp_path, "cars")
     found = problems(config, replace(context, scene=replace(context.scene, geo=Geo(*origin))))
     assert [p.fatal for p in found] == [False] * warned

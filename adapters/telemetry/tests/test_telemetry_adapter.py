@@ -274,7 +274,9 @@ def test_what_grpc_needs_is_said_at_the_check(monkeypatch):
     (problem,) = problems(config, CONTEXT)
     assert (problem.path, problem.fatal) == ("adapters.telemetry.otlp", True)
     assert how_to_install("otlp") in problem.message
-    assert problems(TelemetryConfig(otlp="http://collector:4318"), CONTEXT) == []
+    (shown,) = problems(TelemetryConfig(otlp="http://collector:4318"), CONTEXT)
+    assert shown.note
+    assert shown.message == f"shows {len(CONTEXT.scene.nodes)} of {len(CONTEXT.scene.nodes)} nodes as 'continuum-cosim'"
     for url in ("grpc:/collector", "tcp://collector:4317", "grpc://collector:4317/path", "http://a:port", "grpc://:1"):
         with pytest.raises(ValidationError):
             TelemetryConfig(otlp=url)

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import struct
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,13 +24,16 @@ def _zstd(source: IO[bytes]) -> IO[bytes]:
 
 
 def _zip(source: IO[bytes]) -> IO[bytes]:
-    archive = zipfile.ZipFile(source)
-    names = [one.filename for one in archive.infolist() if not one.is_dir() and "__MACOSX/" not in one.filename]
-    if "[Content_Types].xml" in names or "mimetype" in names:
-        raise OSError("it is a workbook (.xlsx, .ods): save the sheet as CSV")
-    if len(names) != 1:
-        raise OSError(f"it is an archive of {len(names)} files: unpack it ({', '.join(names[:4])})")
-    return archive.open(names[0])
+    try:
+        archive = zipfile.ZipFile(source)
+        names = [one.filename for one in archive.infolist() if not one.is_dir() and "__MACOSX/" not in one.filename]
+        if "[Content_Types].xml" in names or "mimetype" in names:
+            raise OSError("it is a workbook (.xlsx, .ods): save the sheet as CSV")
+        if len(names) != 1:
+            raise OSError(f"it is an archive of {len(names)} files: unpack it ({', '.join(names[:4])})")
+        return archive.open(names[0])
+    except (ValueError, struct.error) as error:  # of a damaged directory
+        raise zipfile.BadZipFile(str(error)) from error
 
 
 _WAYS: Mapping[bytes, Callable[[Any], Any]] = {
@@ -41,6 +45,7 @@ _WAYS: Mapping[bytes, Callable[[Any], Any]] = {
 }
 _ENDINGS = (".gz", ".bz2", ".xz", ".zst", ".zip")
 LONGEST = max(map(len, _WAYS))  # bytes that determine how a file is packed
+_ROOM, _TIMES = 1 << 28, 100  # B, and of the packed bytes: a file that grows beyond both is no data, but a bomb
 
 
 def plain_name(path: Path) -> str:
@@ -88,4 +93,8 @@ def unpacked(raw: bytes) -> bytes:
     if not is_packed(raw[:LONGEST]):
         return raw
     with unpacking(io.BytesIO(raw), raw[:LONGEST]) as stream:
-        return stream.read()
+        most = max(_ROOM, _TIMES * len(raw))
+        found = bytes(stream.read(most + 1))
+    if len(found) > most:
+        raise OSError(f"it unpacks to more than {most:,} B from {len(raw):,} B: unpack it, if it is meant so")
+    return found

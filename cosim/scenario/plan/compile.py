@@ -62,7 +62,8 @@ def compile_plan(loaded: Loaded, *, force: bool = False) -> Plan:
     if fatal := [problem for problem in found if problem.fatal]:
         raise ScenarioError(in_order(fatal, loaded.files))
     said = [(one.note, f"{one.path}: {_said(one)}" if one.path else _said(one)) for one in found]
-    plan = compiler.plan([text for note, text in said if not note], [text for note, text in said if note])
+    held = {one.path: one.memory for one in found if one.memory}
+    plan = compiler.plan([text for note, text in said if not note], [text for note, text in said if note], held)
     if not force:
         from cosim.scenario.plan.estimate import Machine, estimate
 
@@ -110,7 +111,9 @@ class _Compiler:
         """What is wrong, and what the adapters would refuse; also what they only warn of."""
         asked = [
             replace(
-                self.loaded.problem(problem.path, problem.message, problem.hint, fatal=problem.fatal), note=problem.note
+                self.loaded.problem(problem.path, problem.message, problem.hint, fatal=problem.fatal),
+                note=problem.note,
+                memory=problem.memory,
             )
             if problem.file is None
             else problem
@@ -186,7 +189,7 @@ class _Compiler:
             name for name, kind in kinds.items() if kind.origin == "simulated" and "workloads" in (kind.acts_on or ())
         ]
 
-    def plan(self, warned: Sequence[str], taken: Sequence[str]) -> Plan:
+    def plan(self, warned: Sequence[str], taken: Sequence[str], held: Mapping[str, float]) -> Plan:
         """The plan of a scenario without problems."""
         scenario, run = self.loaded.scenario, self.loaded.scenario.run
         waits = any(node.missing == "wait" for _, node in self.scene.computers())
@@ -208,6 +211,7 @@ class _Compiler:
             resolved=self.loaded.text,
             warnings=(*_extrapolated(self.loaded), *warnings(self.scene, self.adapters, self._makers()), *warned),
             taken=tuple(taken),
+            held=held,
         )
 
 

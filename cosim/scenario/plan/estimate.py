@@ -1,8 +1,8 @@
 """Estimate what a plan needs (tasks, memory, disk, time), and what of it this machine does not have.
 
 The figures are rough and meant to distinguish a run of minutes from one that cannot end. The factors were
-measured with the radio and the continuum on one core of a virtual machine. The number of members of fleets is
-unknown: tasks leave them out, memory counts a tenth of the capacity.
+measured with the radio and the continuum on one core of a virtual machine. What files of others need, their adapters
+say. The number of members of fleets is unknown: tasks leave them out, memory counts a tenth of the capacity.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from cosim.contract.entities import Scene, SlotRange, Workload
@@ -62,6 +62,7 @@ class Estimate:
     heaviest: str = ""  # the workload that makes most tasks
     crowd: float = 0.0  # tasks that are made in one step at most
     paced: bool = False  # the clock on the wall sets the time
+    held: Mapping[str, float] = field(default_factory=dict)  # B of files of others, by adapter
 
     def as_dict(self) -> dict[str, float]:
         """The figures for people's programs."""
@@ -79,7 +80,11 @@ class Estimate:
         found = []
         load = f"workloads.{self.heaviest}.arrivals"
         if self.memory > machine.memory:
-            if self.crowd * TASK_MEMORY > 0.5 * self.memory:
+            most = max(self.held, key=self.held.__getitem__, default="")
+            if self.held.get(most, 0.0) > 0.5 * self.memory:
+                text = f"its files take {_bytes(self.held[most])} of memory, this machine has {_bytes(machine.memory)}"
+                found.append(Problem(text, most, hint=force))
+            elif self.crowd * TASK_MEMORY > 0.5 * self.memory:
                 text = f"makes {_number(self.crowd)} tasks in one step, which take {_bytes(self.crowd * TASK_MEMORY)}"
                 found.append(Problem(f"{text}; this machine has {_bytes(machine.memory)}", load, hint=force))
             else:
@@ -109,12 +114,21 @@ def estimate(plan: Plan) -> Estimate:
     paced = plan.duration / plan.pacing if plan.pacing > 0.0 else 0.0
     return Estimate(
         tasks=tasks,
-        memory=BASE_MEMORY + SLOT_MEMORY * _slots(scene) + PAIR_MEMORY * pairs + TASK_MEMORY * crowd,
+        memory=math.fsum(
+            [
+                BASE_MEMORY,
+                SLOT_MEMORY * _slots(scene),
+                PAIR_MEMORY * pairs,
+                TASK_MEMORY * crowd,
+                *plan.held.values(),
+            ]
+        ),
         disk=_disk(plan, tasks),
         seconds=max(seconds, paced),
         heaviest=max(made, key=made.__getitem__, default=""),
         crowd=crowd,
         paced=paced > seconds,
+        held=plan.held,
     )
 
 

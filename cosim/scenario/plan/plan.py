@@ -91,6 +91,7 @@ class Plan:
     resolved: str  # the scenario after includes and overrides, as YAML
     warnings: tuple[str, ...] = ()  # what a reader of the results should know: calibrated values that are extrapolated
     taken: tuple[str, ...] = ()  # what adapters took of files of others: rows, members, span
+    held: Mapping[str, float] = field(default_factory=dict)  # B of memory that it needs, by its path in the scenario
 
     @property
     def step(self) -> float:
@@ -122,7 +123,7 @@ class Plan:
         description make no other run.
         """
         data = dict(self.compact)
-        for words in ("title", "description", "resolved", "warnings", "taken"):
+        for words in ("title", "description", "resolved", "warnings", "taken", "held"):
             del data[words]
         text = json.dumps(data, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()

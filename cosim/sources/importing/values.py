@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from cosim.contract.delimited import plain_of, text_of
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.hints import nearest
 from cosim.sources.importing.imported import Level, Notice
@@ -24,12 +25,13 @@ _SCALAR = re.compile(r"[^\s,\]}]+")
 
 
 def read_bytes(file: Path) -> bytes:
-    """The content of an input file. Raises `ScenarioError` when it is not there or far too large."""
+    """The content of an input file, unpacked. Raises `ScenarioError` when it is not there or far too large."""
     try:
         with file.open("rb") as stream:
             content = stream.read(MOST_BYTES + 1)
     except OSError as error:
         raise ScenarioError(Problem(f"cannot be read: {error.strerror or error}", file=file)) from error
+    content = plain_of(content, file) if len(content) <= MOST_BYTES else content
     if len(content) > MOST_BYTES:
         raise ScenarioError(Problem(f"is larger than {MOST_BYTES:,} B", file=file, hint="is it the right file?"))
     return content
@@ -237,7 +239,7 @@ def merged(notices: Iterable[Notice]) -> tuple[Notice, ...]:
 
 def read_json(file: Path) -> LocatedValue:
     """The value in a JSON file. Raises `ScenarioError` when it cannot be read or is no JSON."""
-    text = _text(file)
+    text = text_of(read_bytes(file), file)
     try:
         json.loads(text, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
@@ -249,13 +251,6 @@ def read_json(file: Path) -> LocatedValue:
 
 def _no_constant(word: str) -> float:
     raise ValueError(f"{word} is no number of JSON")
-
-
-def _text(file: Path) -> str:
-    try:
-        return read_bytes(file).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ScenarioError(Problem("is not UTF-8 text", file=file)) from None
 
 
 class _Json:
@@ -316,7 +311,7 @@ def read_yaml(file: Path) -> list[LocatedValue]:
 
 def yaml_nodes(file: Path) -> list[Node]:
     """The documents of a YAML file as nodes. Raises `ScenarioError` when it cannot be read or is no YAML."""
-    text = _text(file)
+    text = text_of(read_bytes(file), file)
     try:
         return [node for node in YAML(typ="safe", pure=True).compose_all(text) if node is not None]
     except YAMLError as error:

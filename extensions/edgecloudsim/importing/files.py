@@ -115,6 +115,9 @@ def _place(branch: Branch, at: int, extended: bool) -> EdgePlace:
     if locations:
         location = locations[0]
         location.path = f"{branch.path}.location"
+        for other in locations[1:]:
+            text = "is given twice; EdgeCloudSim takes the first one"
+            findings.report("ignored", branch.file, other.element.line, location.path, text)
         x, y = (location.number(key, least=-1e9, most=1e9) for key in ("x_pos", "y_pos"))
         wlan = int(location.number("wlan_id", whole=True, most=1e6))
         attractiveness = int(location.number("attractiveness", whole=True, most=2))

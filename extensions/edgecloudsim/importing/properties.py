@@ -7,14 +7,17 @@ backslash before any other character is dropped. Of a key given twice the later 
 
 from __future__ import annotations
 
+import codecs
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosim.contract.delimited import text_of
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.sources.importing.values import read_bytes
 
 _BLANK = " \t\f"
+_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as editors write; Java takes them for a key
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -29,7 +32,8 @@ class Property:
 
 def read_properties(file: Path) -> dict[str, Property]:
     """The properties in `file` by key. Raises `ScenarioError` when it cannot be read or is malformed."""
-    return parse_properties(read_bytes(file).decode("latin-1"), file)
+    raw = read_bytes(file)
+    return parse_properties(text_of(raw, file) if raw.startswith(_MARKS) else raw.decode("latin-1"), file)
 
 
 def parse_properties(text: str, file: Path | None = None) -> dict[str, Property]:

@@ -65,7 +65,7 @@ def _component(
         gpu = gpu or units
         container.ignore("image", "command", "ports", "env", "image_pull_policy", "security_context")
         container.leftover()
-    rate = framerate(body.get("sensors"))
+    rate = framerate(body.get("sensors"), notices)
     body.ignore(
         "node_placement", "placement", why="is for policy files (scheduler: mlsysops) with this file as application"
     )
@@ -109,6 +109,8 @@ def _platform(container: Body, notices: list[Notice]) -> tuple[float, float, flo
     hertz = 0.0
     if frequency is not None:
         hertz = max((hertz_of(item) or 0.0 for item in frequency.items()), default=0.0)
+        if hertz <= 0.0:
+            notices.append(frequency.note("ignored", f"'{frequency.text()}' is no frequency"))
     for name in ("requests", "limits"):
         cpu.get(name)
         required.get(name)

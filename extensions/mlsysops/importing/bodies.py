@@ -54,6 +54,11 @@ class Value:
         match = _NUMBER.fullmatch(self.text() or "")
         return (float(match[1]), match[2]) if match else None
 
+    def plain(self, *units: str) -> float | None:
+        """A number with none of units but these, in lower case."""
+        found = self.number()
+        return found[0] if found is not None and found[1].lower() in ("", *units) else None
+
     def truth(self) -> bool | None:
         """Yes or no, in any of YAML's words."""
         word = (self.text() or "").lower()
@@ -180,11 +185,11 @@ def _descriptors(document: Value, notices: list[Notice]) -> Iterator[Descriptor]
     """The descriptors of a document: keys that are kinds, or a body beside `apiVersion` and `kind`."""
     if not isinstance(document.node, MappingNode):
         return
-    fields = {
-        fold(str(key.value)): (str(key.value), value)
-        for key, value in document.node.value
-        if isinstance(key, ScalarNode)
-    }
+    fields: dict[str, tuple[str, Node]] = {}
+    for written, value in [(str(key.value), one) for key, one in document.node.value if isinstance(key, ScalarNode)]:
+        if fold(written) in fields:
+            notices.append(Value(value, document.file, written).note("ignored", "is there twice; the last one counts"))
+        fields[fold(written)] = (written, value)
     kind = fields.get("kind")
     if kind is not None and isinstance(kind[1], ScalarNode) and fold(str(kind[1].value)) in _KINDS:
         own = Value(document.node, document.file, str(kind[1].value))

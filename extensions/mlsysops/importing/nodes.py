@@ -142,7 +142,7 @@ def _node(descriptor: Descriptor, taken: set[str], notices: list[Notice]) -> Nod
     _hardware(body.body("hardware"), node, notices)
     _network(body, node, notices)
     _power(body.body("power", "power_source"), node, notices)
-    node.framerate = framerate(body.get("sensors"))
+    node.framerate = framerate(body.get("sensors"), notices)
     body.ignore(
         "labels", "availability", "permitted_actions", "distributed_storage_service", "acceleration_api",
         "environment", "datacenter_id",
@@ -167,8 +167,8 @@ def _place(body: Body, notices: list[Notice]) -> tuple[float, float] | None:
     location = body.get("location")
     if location is None:
         return None
-    numbers = [item.number() for item in location.items()]
-    values = [number[0] for number in numbers if number is not None]
+    numbers = [item.plain("deg") for item in location.items()]
+    values = [number for number in numbers if number is not None]
     if len(values) != 2 or len(numbers) != 2 or abs(values[0]) > 180.0 or abs(values[1]) > 89.0:
         notices.append(location.note("ignored", "is not [longitude, latitude] in degrees"))
         return None
@@ -178,13 +178,13 @@ def _place(body: Body, notices: list[Notice]) -> tuple[float, float] | None:
 def _hardware(body: Body, node: NodeInfo, notices: list[Notice]) -> None:
     cpu = body.body("cpu")
     cores = cpu.get("cores")
-    count = cores.number() if cores else None
-    if count is None or not 1 <= count[0] <= _MOST_CORES or count[0] != int(count[0]):
+    count = cores.plain() if cores else None
+    if count is None or not 1 <= count <= _MOST_CORES or count != int(count):
         where = cores if cores is not None else body.value
         notices.append(where.note("note", "states no whole number of cores; 1 is taken"))
-        count = (1.0, "")
+        count = 1.0
     node.clock = _clock(cpu.get("frequency"), body.value, notices)
-    node.keys["cpu"] = f"{int(count[0])} x {node.clock / 1e6:.12g} MHz"
+    node.keys["cpu"] = f"{int(count)} x {node.clock / 1e6:.12g} MHz"
     cpu.ignore("model", "architecture", "performance_indicator", why="does not enter: cores and frequency do")
     cpu.leftover()
     memory = body.get("memory")
@@ -202,12 +202,15 @@ def _gpus(value: Value | None, node: NodeInfo, notices: list[Notice]) -> None:
     for item in value.items() if value else ():
         body = Body(item, notices)
         instances = body.get("instances")
-        number = instances.number() if instances else None
+        number = instances.plain() if instances else 1.0
+        if instances and (number is None or not 1.0 <= number < _MOST_CORES):
+            notices.append(instances.note("ignored", f"'{instances.text()}' is no number of GPUs; 1 is taken"))
+            number = None
         body.ignore(
             "model", "memory", "performance_indicator", why="does not enter: a GPU's speed is not in a descriptor"
         )
         body.leftover()
-        node.gpus += max(1, int(number[0])) if number is not None and number[0] < _MOST_CORES else 1
+        node.gpus += int(number or 1)
     if value is not None and node.gpus:
         node.keys["accelerators"] = {"gpu": f"{node.gpus} x {GPU_SPEED / 1e12:g} TFLOPS"}
         notices.append(value.note("note", f"states no speed; {GPU_SPEED / 1e12:g} TFLOPS are taken for each GPU"))
@@ -266,13 +269,14 @@ def _network(body: Body, node: NodeInfo, notices: list[Notice]) -> None:
     resources = body.body("network_resources")
     basic = resources.get("basic_interface")
     name: Value | None = None
-    for item in basic.items() if basic else ():
+    listed = list(basic.items()) if basic else []
+    notices += [other.note("ignored", "a node has one interface here: the first one") for other in listed[1:]]
+    for item in listed[:1]:
         one = Body(item, notices) if item.text() is None else None
         name = (one.get("name", "type") if one else item) or name
         if one is not None:
             one.ignore("range", "interface_name")
             one.leftover()
-        break
     word = fold((name.text() if name else None) or "")
     if word in INTERFACES:
         node.interface = word
@@ -296,13 +300,15 @@ def _power(body: Body, node: NodeInfo, notices: list[Notice]) -> None:
     body.leftover()
 
 
-def framerate(sensors: Value | None) -> float:
+def framerate(sensors: Value | None, notices: list[Notice]) -> float:
     """Hz of the first camera among the sensors, 0 without one."""
     for item in sensors.items() if sensors else ():
         camera = Body(item, []).get("camera")
         for one in camera.items() if camera else ():
             rate = Body(one, []).get("framerate", "minimum_framerate", "rate")
-            number = rate.number() if rate else None
-            if number is not None and 0.01 <= number[0] <= 1e4:
-                return number[0]
+            number = rate.plain("hz", "fps") if rate else None
+            if number is not None and 0.01 <= number <= 1e4:
+                return number
+            if rate is not None:
+                notices.append(rate.note("ignored", f"'{rate.text()}' is no rate in Hz"))
     return 0.0

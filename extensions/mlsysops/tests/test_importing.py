@@ -230,7 +230,7 @@ def test_every_interface_gives_a_link_and_names_its_source(tmp_path, word):
         (VALIDATED, "all of the layer far_edge"),
         (APP, "no MLSysOpsNode"),
         ("a: [1", "is not YAML"),
-        ("\x00", "is not YAML"),
+        ("\x00", "holds NUL characters"),
         ("just text", "no MLSysOpsNode"),
         ("", "no MLSysOpsNode"),
         ("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n", "no MLSysOpsNode"),
@@ -248,7 +248,7 @@ def test_files_that_are_not_there_or_not_text(tmp_path):
     with pytest.raises(ScenarioError) as caught:
         read([tmp_path / "no.yaml", tmp_path / "empty", binary])
     assert [problem.message for problem in caught.value.problems] == [
-        "there is no such file", "holds no .yaml file", "is not UTF-8 text",
+        "there is no such file", "holds no .yaml file", "is not text in UTF-8",
     ]  # fmt: skip
 
 

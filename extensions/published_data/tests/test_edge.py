@@ -148,9 +148,11 @@ def test_what_cannot_be_used_is_refused(tmp_path):
     with pytest.raises(ScenarioError, match=r"no windows\.csv"):
         read(tmp_path)
     folder = edge_nodes.write(tmp_path / "c", 4.0)
-    (folder / "windows.csv").write_text("window,node,cores,concurrency,load,part,disturbed\n0,edge-1,1,1,x,fit,0\n")
-    with pytest.raises(ScenarioError, match="lacks a number"):
-        read(folder)
+    for load, why in (("x", "'x' in column 'load' is no number"), ("", "lacks a number")):
+        text = f"window,node,cores,concurrency,load,part,disturbed\n0,edge-1,1,1,{load},fit,0\n"
+        (folder / "windows.csv").write_text(text)
+        with pytest.raises(ScenarioError, match=why):
+            read(folder)
 
     def nothing(rows):
         for row in rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -393,6 +394,9 @@ def test_the_estimate_counts_tasks_and_knows_the_machine(write):
     assert cost.excess(Machine(memory=1e9, disk=1e9)) == []
     assert [one.path for one in cost.excess(Machine(memory=1e6, disk=1e9))] == ["nodes"]
     assert [one.path for one in cost.excess(Machine(memory=1e9, disk=10.0))] == ["run.duration"]
+    held = replace(plan_of(write()), held={"adapters.replay": 5e9})
+    assert estimate(held).memory == cost.memory + 5e9
+    assert [one.path for one in estimate(held).excess(Machine(memory=1e9, disk=1e9))] == ["adapters.replay"]
     paced = estimate(plan_of(write(("step: 1 s", "step: 1 s, pacing: 2 x"))))
     assert paced.seconds == 5.0
 
