@@ -23,13 +23,14 @@ from cosim.contract.adapter import Context
 from cosim.contract.entities import Scene
 from cosim.contract.selector import selects
 from cosim.extensions.corais import exact, network, search
-from cosim.extensions.corais.adapter.config import CoraisConfig
 from cosim.extensions.corais.problem import Decision, Floats, Instance
 from cosim.schedulers.state import EDGE, KEEP, REFERENCE, State, decides
 
 LIMIT = 1.0  # s of wall time of the exact solver per round; the paper's has 0.02 to 10 s
 DRAWS = 1000  # CoRaiS(1k)
 KNOWN = 1000  # of the last requests, to which run times are fitted
+# Without the adapter: a decision whenever there is something to decide, and no messages.
+AT_ONCE: dict[str, Any] = {"regions": {}, "central": {}, "every": 0.0, "missed": 1, "takes": 0.0}
 
 
 @dataclass(slots=True)
@@ -79,7 +80,7 @@ class Corais:
     """territorial schedulers share requests among the edges of regions: CoRaiS' network, the best of 1000 draws"""
 
     def __init__(self) -> None:
-        self._set: dict[str, Any] = dict(CoraisConfig())
+        self._set, self._message = AT_ONCE, 0.0  # times of a way that a message takes
         self._regions: list[_Region] = []
         self._briefs: dict[int, _Brief] = {}  # by the number of the task
         self._last: dict[int, tuple[int, int]] = {}  # device -> where its last request came in, and the edge predicted
@@ -96,7 +97,8 @@ class Corais:
 
     def begin(self, context: Context) -> None:
         """Take the regions of the adapter `corais`, if the run has one."""
-        self._set.update(context.offered.get("corais", {}))
+        if "corais" in context.offered:
+            self._set, self._message = dict(context.offered["corais"]), 1.0
         hosts = [k for k, node in enumerate(context.scene.nodes) if node.tier != "device" and node.cores > 0]
         numbers = {slot: number for number, slot in enumerate(hosts)}
         of_name = {context.scene.nodes[slot].id: number for slot, number in numbers.items()}
@@ -121,7 +123,8 @@ class Corais:
         for region in self._regions:
             if state.time + 1e-9 < region.turn:
                 continue
-            region.turn = (np.floor(state.time / self._set["every"] + 1e-9) + 1.0) * self._set["every"]
+            if every := self._set["every"]:
+                region.turn = (np.floor(state.time / every + 1e-9) + 1.0) * every
             self._report(region, up)
             if region.scheduler >= 0 and up[region.scheduler]:
                 self._decide(state, region, list(waiting.values()))
@@ -200,10 +203,12 @@ class Corais:
     def _decide(self, state: State, region: _Region, waiting: Sequence[_Brief]) -> None:
         """A round of a region's scheduler about the briefs that have reached it."""
         ways = self._seconds()
+        told = self._message * ways[region.scheduler]
+        heard = self._message * ways[:, region.scheduler]
         asked = [
             brief for brief in waiting
             if brief.host == KEEP and brief.source in region.silent
-            and brief.since + ways[brief.source, region.scheduler] <= state.time + 1e-9
+            and brief.since + heard[brief.source] <= state.time + 1e-9
         ]  # fmt: skip
         if not asked:
             return
@@ -211,7 +216,7 @@ class Corais:
         self._count["rounds"] += 1
         for brief, edge in zip(asked, self.solve(self._instance(state, edges, asked, ways)).tolist(), strict=True):
             brief.host = edges[edge]
-            brief.due = state.time + self._set["takes"] + ways[region.scheduler, brief.source]
+            brief.due = state.time + self._set["takes"] + told[brief.source]
 
     def _instance(self, state: State, edges: list[int], asked: Sequence[_Brief], ways: Floats) -> Instance:
         """The problem of a round: `edges` of the region first, then all other hosts as places where results go.

@@ -154,8 +154,5 @@ def test_the_policies_have_names_and_decide_in_rounds():
         assert one.decisions == {"interval"}
 
 
-def test_without_a_scene_there_is_one_region():
-    one = Here()
-    tasks = [(0, 0, KEEP, 1, 1e9)]
-    found = [one(state(0.25 * step, tasks)).tolist() for step in range(4)]
-    assert [2] in found
+def test_without_the_adapter_all_edges_decide_at_once():
+    assert Here()(state(0.0, [(0, 0, KEEP, 1, 1e9), (1, 1, KEEP, 0, 1e9)])).tolist() == [2, 2]
