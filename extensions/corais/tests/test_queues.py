@@ -1,5 +1,6 @@
 """The adapter `corais`: requests through the queues of edges, what it refuses, and whole runs."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,8 @@ from cosim.extensions.corais.adapter import ADAPTER
 from cosim.extensions.corais.adapter.adapter import CoraisAdapter
 from cosim.extensions.corais.adapter.check import problems
 from cosim.extensions.corais.adapter.config import CoraisConfig
+from cosim.results.session import run
+from cosim.scenario.gallery import example
 from cosim.testing import check_adapter
 
 NODES = (
@@ -79,3 +82,23 @@ def test_what_cannot_be_is_refused_before_the_run(block, path, words):
     assert words in found.message
     with pytest.raises(ScenarioError, match="corais"):
         CoraisAdapter(config).start(replace(context()))
+
+
+@pytest.mark.slow
+def test_the_books_of_a_run_close(tmp_path):
+    """Requests of all queues add up, every edge registers, and a node can work on each decision."""
+    words = ["run.duration=8 s", "adapters.continuum.scheduler=corais-search", "adapters.corais.takes=0 s"]
+    words.append("adapters.continuum.deciding={on: west-2, as: 5 ms}")
+    made = run(example("two-regions").folder, overrides=words, out=tmp_path)
+    assert made.error is None
+    manifest = json.loads((made.folder / "manifest.json").read_text("utf-8"))
+    books = {one["name"]: one["summary"] for one in manifest["adapters"]}
+    told, passed = books["continuum"]["corais-search"], books["corais"]["queues"]
+    tasks, deciding = books["continuum"]["tasks"], books["continuum"]["deciding"]
+    assert passed["waiting"] == tasks["created"]
+    assert passed["out"] == passed["coming"]
+    assert tasks["completed"] <= passed["done"] <= passed["local"] + passed["out"] <= told["briefs"]
+    assert sum(one["requests"] for one in books["corais"]["clients"].values()) == tasks["completed"]
+    assert (told["registrations"], told["dropped"], told["elections"]) == (8, 0, 1)
+    assert told["briefs"] <= deciding["decisions"] <= tasks["created"]
+    assert deciding["delay"] >= 0.005
