@@ -99,20 +99,17 @@ class Corais:
         """Take the regions of the adapter `corais`, if the run has one."""
         if "corais" in context.offered:
             self._set, self._message = dict(context.offered["corais"]), 1.0
-        hosts = [k for k, node in enumerate(context.scene.nodes) if node.tier != "device" and node.cores > 0]
-        numbers = {slot: number for number, slot in enumerate(hosts)}
-        of_name = {context.scene.nodes[slot].id: number for slot, number in numbers.items()}
+        hosts = {k: node.id for k, node in enumerate(context.scene.nodes) if node.tier != "device" and node.cores > 0}
+        numbers, names = {slot: number for number, slot in enumerate(hosts)}, list(hosts.values())
         for name, slots in members(self._set["regions"], context.scene).items():
             region = _Region(tuple(numbers[slot] for slot in slots))
             if name in self._set["central"]:
-                region.scheduler, region.central = of_name[self._set["central"][name]], True
+                region.scheduler, region.central = names.index(self._set["central"][name]), True
             self._regions.append(region)
 
     def summary(self) -> dict[str, float]:
         """What schedulers heard and did, and the share of predicted edges at which the next request came in."""
-        found: dict[str, float] = dict(self._count)
-        found["predicted"] = self._count["predicted"] / max(self._count["predictions"], 1)
-        return found
+        return {**self._count, "predicted": self._count["predicted"] / max(self._count["predictions"], 1)}
 
     def __call__(self, state: State) -> NDArray[np.int64]:
         """Hosts of the requests whose edges have been told; all others wait."""
@@ -264,7 +261,6 @@ class CoraisGreedy(Corais):
     """as corais, by the likeliest edge of each request"""
 
     def solve(self, instance: Instance) -> Decision:
-        """The edge of each request."""
         return network.solve(instance, network.stored())
 
 
@@ -272,7 +268,6 @@ class CoraisSearch(Corais):
     """as corais, by this package's search"""
 
     def solve(self, instance: Instance) -> Decision:
-        """The edge of each request."""
         return search.solve(instance)
 
 
@@ -280,7 +275,6 @@ class CoraisExact(Corais):
     """as corais, by HiGHS within 1 s of wall time, from the decision of corais-search on (extra `opt`)"""
 
     def solve(self, instance: Instance) -> Decision:
-        """The edge of each request."""
         begin = search.solve(instance)
         found = exact.solve(instance, LIMIT, start=begin).decision
         return begin if found is None else found
