@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Scene
+from cosim.contract.errors import require
 from cosim.contract.selector import selects
 from cosim.extensions.corais import exact, network, search
 from cosim.extensions.corais.problem import Decision, Floats, Instance
@@ -273,6 +274,10 @@ class CoraisSearch(Corais):
 
 class CoraisExact(Corais):
     """as corais, by HiGHS within 1 s of wall time, from the decision of corais-search on (extra `opt`)"""
+
+    def __init__(self) -> None:
+        require("opt", "highspy")
+        super().__init__()
 
     def solve(self, instance: Instance) -> Decision:
         begin = search.solve(instance)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -44,7 +43,8 @@ class CoraisAdapter:
                     self._cell[part.first : part.first + part.count] = edge
         self._at: dict[int, tuple[int, Queues]] = {}  # request -> the edge that got it, and where it is
         self._length = Counter[tuple[int, str]]()
-        self._passed, self._moved, self._seconds = Counter[str](), Counter[str](), Counter[str]()
+        self._passed, self._seconds = Counter[str](), Counter[str]()
+        self._moved = Counter(dict.fromkeys(MOVES, 0))
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """The queues at `time`."""
@@ -91,10 +91,7 @@ class CoraisAdapter:
 
     def finish(self) -> Summary:
         """Requests that passed each queue; answered ones, and their mean response in s, by how their clients moved."""
-        clients: dict[str, Any] = {
-            way: {"requests": self._moved[way], "response": self._seconds[way] / max(self._moved[way], 1)}
-            for way in MOVES
-        }
+        clients = {way: {"requests": n, "response": self._seconds[way] / max(n, 1)} for way, n in self._moved.items()}
         return {"queues": {name: self._passed[name] for name in QUEUES}, "clients": clients}
 
     def close(self) -> None:
