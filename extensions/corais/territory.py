@@ -73,7 +73,8 @@ def places(seconds: Floats) -> Floats:
     value, vector = np.linalg.eigh(-0.5 * square)
     found: Floats = vector[:, -2:] * np.sqrt(np.maximum(value[-2:], 0.0))
     apart = np.linalg.norm(found[:, None] - found, axis=2)
-    return found * ((apart * seconds).sum() / max(float(np.square(apart).sum()), 1e-300))
+    found *= (apart * seconds).sum() / max(float(np.square(apart).sum()), 1e-300)
+    return found
 
 
 @decides("interval")
@@ -143,8 +144,7 @@ class Corais:
         """Rows of waiting requests within coverage, and their briefs; forget those that ended."""
         count, tasks = len(state.hosts), state.tasks
         if len(self._between) != count:
-            self._between = np.full((count, count), np.nan)
-            np.fill_diagonal(self._between, 0.0)
+            self._between = np.where(np.eye(count) == 1.0, 0.0, np.nan)
         numbers = tasks["task"].astype(np.int64).tolist()
         self._briefs = {number: self._briefs[number] for number in numbers if number in self._briefs}
         waiting = {}

@@ -43,8 +43,8 @@ class CoraisAdapter:
                     self._cell[part.first : part.first + part.count] = edge
         self._at: dict[int, tuple[int, Queues]] = {}  # request -> the edge that got it, and where it is
         self._length = Counter[tuple[int, str]]()
-        self._passed, self._seconds = Counter[str](), Counter[str]()
-        self._moved = Counter(dict.fromkeys(MOVES, 0))
+        self._passed = Counter[str]()
+        self._moved, self._seconds = dict.fromkeys(MOVES, 0), dict.fromkeys(MOVES, 0.0)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         """The queues at `time`."""
