@@ -50,7 +50,7 @@ class ContinuumAdapter:
         """Build the engine. Raises `ScenarioError` for what `check` finds."""
         refuse(problems(self._config, context))
         scene = context.scene
-        self._period = context.period
+        self._context, self._named = context, self._config.scheduler
         self._decide_by(self._scheduler(context))
         self._scene: Scene = scene
         self._scratch = Path(context.scratch)
@@ -83,8 +83,7 @@ class ContinuumAdapter:
         self._changes = LinkChanges(scene.capacity)
         self._failures = Failures(self._config.failures, scene, len(self._world.system.link_a), context.seed)
         network = self._config.network
-        scale = self._config.autoscale
-        self._scaler = Autoscaler(scale, scene, self._engine) if scale else None
+        self._scaler = Autoscaler(self._config.autoscale, scene, self._engine) if self._config.autoscale else None
         self._struck = np.zeros(scene.capacity, np.bool_)  # failed by an event
         self._access = None if network is None else Access(network, scene, self._engine, context.period)
         self._air = Air.silent()
@@ -108,7 +107,7 @@ class ContinuumAdapter:
             self._monitor = kind.PolicyMonitor(context.scene)
             return PerTask(self._agent)
         every = self._config.decide
-        return found.for_continuum(context.period if every is None else every, waits=every is not None)
+        return found.for_continuum(context.period if every is None else every, waits=every is not None, context=context)
 
     def step(self, time: float, inputs: Inputs) -> Sequence[Frame]:
         if self._whole and self._every is None and time > self._engine.now:
@@ -154,11 +153,11 @@ class ContinuumAdapter:
                 books = {**books, "origins": {"host": both, "task": both, **books.get("origins", {})}}
         if self._scaler is not None:
             books = {**books, "autoscale": self._scaler.summary()}
-        if self._agent is None:
-            return books
-        with (self._scratch / "plans.jsonl").open("w", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(plan)}\n" for plan in self._agent.plans)
-        return {**books, self._config.scheduler: self._agent.summary()}
+        if self._agent is not None:
+            with (self._scratch / "plans.jsonl").open("w", encoding="utf-8") as file:
+                file.writelines(f"{json.dumps(plan)}\n" for plan in self._agent.plans)
+        reports = getattr(getattr(self._chosen, "policy", None), "summary", None)
+        return {**books, self._named: reports()} if reports else books
 
     def _set_point(self, node: str, point: int) -> None:
         """Let the cores of a node run at one of its operating points from now on."""
@@ -206,15 +205,14 @@ class ContinuumAdapter:
         if event.do in ("fail", "recover"):
             slots = slots_of(event.nodes)
             self._struck[slots] = event.do == "fail"
-            if event.do == "fail":
-                self._engine.fail(slots)
-            else:
-                self._recover(slots)
+            change = self._engine.fail if event.do == "fail" else self._recover
+            change(slots)
         elif event.do in ("degrade", "restore"):
             self._changes.add(event)
             self._pass_links()
         elif (order := SetScheduler.of(event)) is not None:
-            self._decide_by(scheduler(order.scheduler).for_continuum(self._period))
+            self._named = order.scheduler
+            self._decide_by(scheduler(self._named).for_continuum(self._context.period, context=self._context))
             self._engine.reschedule(self._chosen)
         elif (placing := next(filter(None, (kind.of(event) for kind in PLACING)), None)) is not None:
             assert self._agent is not None  # else the event is refused
@@ -261,20 +259,12 @@ class ContinuumAdapter:
         gone, new = gone[gone >= static], new[new >= static]
         if len(gone):
             self._engine.vanish(gone)
-            self._air = self._air.following([self._air_frame()], present & ~other)
+            self._air = self._air.of(present & ~other)
         if len(new):
             self._engine.appear(new, generation[new])
             self._books.begin(new)
         self._present, self._generation = present, generation
         self._look()
-
-    def _air_frame(self) -> Frame:
-        air = self._air
-        columns = {
-            "cell": air.cell, "uplink_rate": air.uplink, "downlink_rate": air.downlink,
-            "delay": air.delay, "loss": air.loss,
-        }  # fmt: skip
-        return Frame("link", self._engine.now, air.slot.astype(np.int32), columns)
 
     def _pass_radio(self) -> None:
         air = self._air

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from cosim.contract.frame import Frame
 
 Floats = NDArray[np.float64]
 Slots = NDArray[np.int64]
+_COLUMNS = ("uplink_rate", "downlink_rate", "delay", "loss")  # of `link`, in the order of the fields
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,8 +28,8 @@ class Air:
 
     @staticmethod
     def silent() -> Air:
-        none, nothing = np.empty(0, np.int64), np.empty(0)
-        return Air(none, none, nothing, nothing, nothing, nothing)
+        none = np.empty(0, np.int64)
+        return Air(none, none, *(np.empty(0) for _ in _COLUMNS))
 
     def following(self, frames: Sequence[Frame], present: NDArray[np.bool_]) -> Air:
         """The radio by these `link` frames; devices that are no longer in them have lost their cell."""
@@ -46,8 +47,10 @@ class Air:
         return Air(
             np.concatenate([slot[here], lost]),
             np.concatenate([column("cell").astype(np.int64)[here], none]),
-            np.concatenate([column("uplink_rate")[here], nothing]),
-            np.concatenate([column("downlink_rate")[here], nothing]),
-            np.concatenate([column("delay")[here], nothing]),
-            np.concatenate([column("loss")[here], nothing]),
+            *(np.concatenate([column(name)[here], nothing]) for name in _COLUMNS),
         )
+
+    def of(self, present: NDArray[np.bool_]) -> Air:
+        """The rows of devices that are present."""
+        here = present[self.slot]
+        return Air(*(getattr(self, one.name)[here] for one in fields(self)))

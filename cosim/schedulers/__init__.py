@@ -54,6 +54,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cosim.contract.adapter import Context
     from cosim.schedulers.state import Policy
 
 from cosim.contract.errors import SetupError, error_line
@@ -182,7 +183,9 @@ class Scheduler:
             raise SchedulerError(f"policy '{self.name}' cannot be called; its class needs a method __call__(state)")
         return found
 
-    def for_continuum(self, interval: float = 1.0, *, waits: bool = False) -> int | Callable[..., Any]:
+    def for_continuum(
+        self, interval: float = 1.0, *, waits: bool = False, context: Context | None = None
+    ) -> int | Callable[..., Any]:
         """What `Engine` takes: a number, or a function, made anew for a policy. Raises `SchedulerError`.
 
         A policy that decides per interval gets the whole state, see `cosim.schedulers.models.PerState`; one that
@@ -194,6 +197,8 @@ class Scheduler:
         from cosim.schedulers.models import PerState, PerTask
 
         policy = self.policy("continuum")
+        if context is not None and hasattr(policy, "begin"):
+            policy.begin(context)
         if "interval" in self.decisions and (waits or "task" not in self.decisions):
             return PerState(policy, interval, waits=waits)
         return PerTask(policy)

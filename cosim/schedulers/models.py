@@ -40,14 +40,14 @@ class _Learning:
     """A policy, and what it is informed of."""
 
     def __init__(self, policy: Policy) -> None:
-        self._policy = policy
+        self.policy = policy
         self._numbers: dict[int, int] = {}  # slot of a host -> its number
         self._graphs: set[int] = set()  # workloads whose stages end by themselves
 
     @property
     def learns(self) -> bool:
         """Whether the policy wants to know how tasks ended."""
-        return hasattr(self._policy, "learn")
+        return hasattr(self.policy, "learn")
 
     def _number(self, hosts: Any) -> None:  # noqa: ANN401 - the engine's records or columns
         if not self._numbers:
@@ -62,7 +62,7 @@ class _Learning:
             "completed": completed, "device": ended["device"], "deadline": ended["deadline"],
             "part": self._parts(ended),
         }  # fmt: skip
-        self._policy.learn(rows)  # type: ignore[attr-defined]
+        self.policy.learn(rows)  # type: ignore[attr-defined]
 
     def _parts(self, ended: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
         """(E,) what ended; a graph ends with its last stage, or after it."""
@@ -87,7 +87,7 @@ class PerTask(_Learning):
         )  # fmt: skip
         rows = _continuum_hosts(hosts)
         rows["up"] *= np.isfinite(reach)
-        return int(answers(self._policy, State(request.time, 0.0, rows, tasks, reach[None, :].copy()))[0])
+        return int(answers(self.policy, State(request.time, 0.0, rows, tasks, reach[None, :].copy()))[0])
 
 
 class PerState(_Learning):
@@ -124,7 +124,7 @@ class PerState(_Learning):
         self._brancher.hold()
         most = max(1, int(DECISION / (self._brancher.copied / COPIED + EVENTS * (1 + len(state.tasks)))))
         state = state._replace(branch=_ahead(self._brancher, state), most=most)
-        found = _carried(state, answers(self._policy, state))
+        found = _carried(state, answers(self.policy, state))
         chosen = found != KEEP
         return Decisions(state.tasks["task"][chosen].astype(np.int64), found[chosen])
 

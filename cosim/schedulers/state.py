@@ -17,7 +17,9 @@ that has no host goes on waiting. It names the decisions that it can take:
 - "response": what devices and cells of a radio do about alarms; state and answer are those of
   `cosim.schedulers.alarms`.
 
-A class is made anew for each run, so what a policy remembers is its own. If a policy has a method
+A class is made anew for each run, so what a policy remembers is its own. In runs of the continuum a method
+`begin(context)` gets the adapter's `Context` before the first decision, and what `summary()` returns after the
+last one stands in the adapter's summary under the policy's name. If a policy has a method
 `learn(ended)`, it is called with the tasks that ended: columns host (its number, -1: none or the device),
 work (cycles), seconds (from creation to the end), completed, device (its slot), deadline (s after creation)
 and part (`WHOLE` a task, `STAGE` a stage of a graph, `GRAPH` all its stages together), all (E,). To be

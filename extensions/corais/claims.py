@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import process_time
 
 import numpy as np
 
+from cosim.contract.errors import RunError
 from cosim.extensions.corais import baselines, exact, families, network, search
 from cosim.extensions.corais.problem import Decision, Floats, Instance, makespan, responses
+from cosim.results.load import load
+from cosim.results.session import run
+from cosim.scenario.gallery import example
 
 # The prototype of Tables VII and VIII: five edges, requests of three sizes, where they come from and are predicted.
 REPLICAS = (2, 4, 3, 3, 1)
@@ -20,6 +27,15 @@ DISTRIBUTIONS = {
     "equal": ((0.2,) * 5, (0.2,) * 5),
     "shifted": ((0.5, 0.2, 0.2, 0.05, 0.05), (0.1, 0.1, 0.4, 0.25, 0.15)),
 }
+# Requests of clients with the edges that served them then and at the end; the end of the run if there is none.
+MOVED = """WITH stop AS (SELECT max(time) AS time FROM link),
+    asked AS (SELECT node, task, created FROM task_event WHERE event = 'created' AND node IN ({clients})),
+    told AS (SELECT task, ended FROM task WHERE status = 'completed'),
+    known AS (SELECT node, created, ended FROM asked LEFT JOIN told USING (task)),
+    begun AS (SELECT k.*, l.cell AS source FROM known k ASOF JOIN link l ON k.node = l.node AND k.created >= l.time),
+    moved AS (SELECT b.*, l.cell AS target FROM begun b ASOF LEFT JOIN link l ON b.node = l.node AND b.ended >= l.time)
+    SELECT avg(coalesce(ended, stop.time) - created), 100 * avg(CAST(ended IS NOT NULL AS DOUBLE)),
+    100 * avg(CAST(source <> target AS DOUBLE)) FILTER (ended IS NOT NULL) FROM moved, stop"""
 Rows = dict[str, dict[str, float]]
 Method = Callable[[Instance], Decision]
 
@@ -125,6 +141,22 @@ def prototype(case: str, seed: int, _: None, *, distribution: str, instances: in
         for name, rule in rules.items():
             total[name] += scale * makespan(one, rule(one)) / instances
     return {name: {f"{case} requests": value} for name, value in total.items()}
+
+
+def mobility(case: str, seed: int, _: None, *, clients: str, scenario: str, duration: str) -> Rows:
+    """Fig. 6 and 7: requests of moving clients under the scheduler `case`.
+
+    Mean response (s), by their age if they have not been answered; the share that was answered, and the share of the
+    answered ones whose client was then at another edge than when it made them, %.
+    """
+    words = [f"run.seed={seed}", f"run.duration={duration}", f"adapters.continuum.scheduler={case}"]
+    with TemporaryDirectory() as folder:
+        made = run(example(scenario).folder, overrides=words, out=Path(folder))
+        if made.error is not None:
+            raise RunError(f"{scenario}, seed {seed}: {made.error}")
+        with closing(load(made.folder)) as found:
+            (row,) = found.sql(MOVED.format(clients=", ".join(f"'{one}'" for one in clients.split()))).fetchall()
+    return {case: dict(zip(("response, s", "answered, %", "after a move, %"), row, strict=True))}
 
 
 def _scale(case: str) -> tuple[int, int, int]:

@@ -7,8 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from cosim.contract.errors import SetupError
-from cosim.contract.extras import how_to_install
+from cosim.contract.errors import require
 from cosim.extensions.corais.problem import Decision, Instance, makespan
 
 
@@ -34,10 +33,9 @@ def solve(instance: Instance, limit: float, *, start: Decision | None = None, th
     the own work, and the last result; the objective is the makespan above all of them. Raises `SetupError` without
     highspy.
     """
-    try:
-        import highspy
-    except ImportError as error:
-        raise SetupError(f"the exact solver needs HiGHS: {how_to_install('opt')}") from error
+    require("opt", "highspy")
+    import highspy
+
     n, edges = instance.requests, instance.edges
 
     class Silent(cast(Any, highspy).Highs):  # type: ignore[misc]
