@@ -38,7 +38,8 @@ FENCE = re.compile(
 LONG = ("environments.md", "offloading.md", "offloading-vehicular.md")  # pages that take more than ten seconds
 SLOW = pytest.mark.slow
 NEEDS = {
-    "autopilot.md": ["pymavlink"], "environments.md": ["gymnasium"], "export.md": ["foxglove", "mcap_protobuf", "pythonfmu3"],
+    "autopilot.md": ["pymavlink"], "environments.md": ["gymnasium"],
+    "export.md": ["foxglove", "mcap_protobuf", "pythonfmu3"],
     "mail-mmsg.md": ["gymnasium"], "policies.md": ["pandas"], "results.md": ["pandas"],
 }  # fmt: skip
 EXTENSIONS = {
