@@ -33,7 +33,7 @@ LIMITS = {
     "circles of rooms": 0,
     "circles of modules": 0,
     "lines of the core": 104_880,
-    "lines": 148_560,
+    "lines": 149_010,
     "class names with several homes": 11,
 }
 
