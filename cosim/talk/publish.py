@@ -79,6 +79,30 @@ class TickSnapshot:
     run: bytes = b""  # distinguishes runs at the same address
     scene: Mapping[str, Any] = field(default_factory=dict)  # `describe` of its plan, {} when it gave none
     state: Mapping[str, Any] = field(default_factory=dict)  # the run's own account of itself: JSON values
+    tables: Mapping[int, SlotTable] = field(default_factory=dict)  # of fleets, by first slot
+
+    def name(self, slot: int) -> str:
+        """The node at `slot`."""
+        nodes = self.scene.get("nodes", ())
+        if 0 <= slot < len(nodes):
+            return str(nodes[slot]["id"])
+        for table in self.tables.values():
+            if table.first <= slot < table.first + len(table.ids):
+                return table.ids[slot - table.first]
+        return f"slot {slot}"
+
+    def values(self, frame: Frame, rows: slice = slice(None)) -> dict[str, list[Any]]:
+        """The columns of `frame` by name, as results have them: nodes and codes in words, None for none."""
+        about = self.scene.get("signals", {}).get(frame.signal, {}).get("columns", {})
+        found = {name: column[rows].tolist() for name, column in frame.columns.items()}
+        for name in about.keys() & found.keys():
+            codes = about[name]["codes"]
+            words = self.scene["workloads"] if codes == "workloads" else codes
+            if about[name]["role"] == "slot":
+                found[name] = [self.name(slot) if slot >= 0 else None for slot in found[name]]
+            elif words:
+                found[name] = [words[code] if 0 <= code < len(words) else None for code in found[name]]
+        return found
 
 
 class Publisher(Closing):
@@ -184,11 +208,9 @@ class Subscriber(Closing):
         if not self._socket.poll(max(int(timeout * 1e3), 0)):
             return None
         newest = self._socket.recv(copy=False)
-        for _ in range(_PASSED):
-            with suppress(zmq.Again):
+        with suppress(zmq.Again):
+            for _ in range(_PASSED):
                 newest = self._socket.recv(zmq.NOBLOCK, copy=False)
-                continue
-            break
         message, buffers = disassemble(newest.buffer)
         body = message.body
         if body["run"] != self._run:
@@ -197,7 +219,8 @@ class Subscriber(Closing):
             self._learn(first, epoch, data)
         frames = Decoder(self._tables).frames(body["frames"], buffers)
         buffers.end()
-        return TickSnapshot(message.number, float(body["time"]), tuple(frames), self._run, self._scene, body["state"])
+        time, state = float(body["time"]), body["state"]
+        return TickSnapshot(message.number, time, tuple(frames), self._run, self._scene, state, self._tables)
 
     def close(self) -> None:
         """Stop observing."""
@@ -207,10 +230,11 @@ class Subscriber(Closing):
         known = self._tables.get(first)
         if known is not None and known.epoch == epoch:
             return
-        table = TABLE.unpack(data).body
-        ids, generation = table["ids"], table["generation"]
+        body = TABLE.unpack(data).body
+        ids, generation = body["ids"], body["generation"]
         expect(len(generation) == 4 * len(ids), "an id has no generation")
-        self._tables[first] = SlotTable(first, tuple(ids), np.frombuffer(generation, np.int32), epoch)
+        table = SlotTable(first, tuple(ids), np.frombuffer(generation, np.int32), epoch)
+        self._tables = {**self._tables, first: table}  # snapshots keep theirs
 
 
 def pack_scene(scene: Mapping[str, Any]) -> bytes:

@@ -38,7 +38,8 @@ FENCE = re.compile(
 LONG = ("environments.md", "offloading.md", "offloading-vehicular.md")  # pages that take more than ten seconds
 SLOW = pytest.mark.slow
 NEEDS = {
-    "autopilot.md": ["pymavlink"], "environments.md": ["gymnasium"], "export.md": ["mcap", "pythonfmu3"],
+    "autopilot.md": ["pymavlink"], "environments.md": ["gymnasium"],
+    "export.md": ["foxglove", "mcap_protobuf", "pythonfmu3"],
     "mail-mmsg.md": ["gymnasium"], "policies.md": ["pandas"], "results.md": ["pandas"],
     "twin.md": ["sumo"],
 }  # fmt: skip
@@ -46,7 +47,7 @@ EXTENSIONS = {
     "cluster.md": ["gpu_cluster"], "coming-from.md": ["cosco", "edgecloudsim", "importers"], "corais.md": ["corais"],
     "dataset.md": ["detection"], "datacentre.md": ["extcloudsim"],
     "environments.md": ["corais", "cosco", "mail_mmsg"],
-    "export.md": ["fmu", "mcap", "mlsysops", "radio_logs"],
+    "export.md": ["fmu", "foxglove", "mlsysops", "radio_logs"],
     "import.md": ["edgecloudsim", "gpu_cluster", "importers", "maps", "mlsysops", "traces"],
     "interval.md": ["cosco"],
     "jamming.md": ["detection"],     "mail-mmsg.md": ["mail_mmsg"],

@@ -19,7 +19,7 @@ NEED = {
     "reproduce": "reproduce",
     "import edgecloudsim --out x": "edgecloudsim",
     "export srsran run --out x": "radio_logs",
-    "export mcap run": "mcap",
+    "export mcap run": "foxglove",
     "export fmu scenarios/hello": "fmu",
     "publish run": "research_object",
     "import mlsysops node.yaml --out x": "mlsysops",
@@ -122,7 +122,7 @@ def test_the_tests_of_the_core_need_no_extension(tmp_path):
     marks = "not slow and not chaos and not netns and not docker and not browser"
     done = python(folder, "-m", "pytest", "-q", "-rs", "-m", marks, *map(str, asking), timeout=1200)
     assert done.returncode == 0, done.stdout
-    for name in sorted(set(NEED.values()) - {"fmu", "mail_mmsg", "maps", "mcap", "mlsysops", "radio_logs"}):
+    for name in sorted(set(NEED.values()) - {"fmu", "foxglove", "mail_mmsg", "maps", "mlsysops", "radio_logs"}):
         assert f"the extension '{name}' is not there" in done.stdout
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cosim.contract.errors import ProtocolError, SetupError
-from cosim.contract.frame import Array, Frame, SlotTable
+from cosim.contract.frame import Array, Frame
 from cosim.report.web.figures import FOLLOWED, figures_of, split
 from cosim.report.web.history import ChartHistory
 from cosim.report.web.message import pack, pack_columns
@@ -46,11 +46,9 @@ class LiveSource:
         self._lock = threading.Lock()
         self._pictures = Pictures(folder)
         self._rings: set[Callable[[], None]] = set()
-        self._run = b""
-        self._snapshot: TickSnapshot | None = None
+        self._snapshot = TickSnapshot(0, 0.0, ())  # the newest; of no run as long as none publishes
         self._scene: dict[str, Any] = {}
         self._frames: dict[str, dict[str, Frame]] = {}  # signal -> writer -> its newest frame
-        self._tables: dict[int, SlotTable] = {}
         self._history = ChartHistory({})
         self._doubts: list[float] = []  # s, when the emulated links were not what was asked
         self._followed: dict[str, str] = {}  # figure of a single node -> the node's name
@@ -69,7 +67,7 @@ class LiveSource:
     def control(self) -> str:
         """Where the run takes commands, or ""."""
         with self._lock:
-            return str(self._snapshot.state.get("control", "")) if self._snapshot else ""
+            return str(self._snapshot.state.get("control", ""))
 
     def listen(self, ring: Callable[[], None]) -> Callable[[], None]:
         """Have `ring` called for every new frame."""
@@ -79,16 +77,14 @@ class LiveSource:
     def scene(self) -> dict[str, Any]:
         """The scene of the run that publishes now; `{}` and `waiting` as long as none does."""
         with self._lock:
-            waiting = self._snapshot is None
-            return {
-                **self._scene, "live": True, "run": self._run.hex(), "waiting": waiting, "address": self.address
-            }  # fmt: skip
+            run = self._snapshot.run
+            return {**self._scene, "live": True, "run": run.hex(), "waiting": not run, "address": self.address}
 
     def frame(self, at: float | None, watch: int) -> bytes:
         """The newest frame; `at` is ignored."""
         with self._lock:
             snapshot = self._snapshot
-            if snapshot is None:
+            if not snapshot.run:
                 return pack({"serial": 0, "run": "", "time": 0.0, "state": {}, "detail": None}, ([], b""))
             if self._packed[0] != self.serial:
                 self._packed = (self.serial, pack_columns(self._columns()))
@@ -97,7 +93,7 @@ class LiveSource:
                 state["emulation"] = doubt
             header = {
                 "serial": self.serial,
-                "run": self._run.hex(),
+                "run": snapshot.run.hex(),
                 "time": snapshot.time,
                 "state": state,
                 "events": snapshot.state.get("events", {}).get("count", 0),
@@ -114,15 +110,15 @@ class LiveSource:
                 figure = name.partition("@")[0]
                 if figure in units:
                     if figure != name and len(self._followed) < FOLLOWED:
-                        self._followed.setdefault(name, self._name(split(name)[2]))
+                        self._followed.setdefault(name, self._snapshot.name(split(name)[2]))
                     times, lines = self._history.read(name, since)
                     found[name] = {"unit": units[figure], "times": times, "lines": lines}
-            return {"run": self._run.hex(), "figures": found}
+            return {"run": self._snapshot.run.hex(), "figures": found}
 
     def events(self) -> list[list[Any]]:
         """The newest events of the run."""
         with self._lock:
-            return list(self._snapshot.state.get("events", {}).get("recent", ())) if self._snapshot else []
+            return list(self._snapshot.state.get("events", {}).get("recent", ()))
 
     def picture(self, number: int, at: float | None) -> bytes | None:
         """What the node's camera sees; needs the run's folder on this machine."""
@@ -134,11 +130,10 @@ class LiveSource:
         """Nodes whose name holds `text`, static ones first."""
         wanted = text.lower()
         with self._lock:
-            names = [(slot, node["id"]) for slot, node in enumerate(self._scene.get("nodes", ()))]
-            present = self._present()
-            for table in self._tables.values():
-                names += [(table.first + i, name) for i, name in enumerate(table.ids) if table.first + i in present]
-        return [[number, name] for number, name in names if name and wanted in name.lower()][:20]
+            present = np.unique(self._columns().get("m.node", ())).tolist()
+            numbers = dict.fromkeys([*range(len(self._scene.get("nodes", ()))), *present])
+            names = [[int(number), self._snapshot.name(int(number))] for number in numbers]
+        return [one for one in names if wanted in one[1].lower()][:20]
 
     def _watch(self) -> None:
         try:
@@ -168,8 +163,8 @@ class LiveSource:
         return found
 
     def _take(self, snapshot: TickSnapshot) -> None:
-        if snapshot.run != self._run:
-            self._run, self._frames, self._tables = snapshot.run, {}, {}
+        if snapshot.run != self._snapshot.run:
+            self._frames = {}
             self._scene = {**snapshot.scene}
             if self._scene:
                 kinds = [kind["name"] for kind in self._scene["kinds"]]
@@ -183,8 +178,6 @@ class LiveSource:
         writers = snapshot.state.get("writers") or [""] * len(snapshot.frames)  # the adapters, one per frame
         for writer, frame in zip(writers, snapshot.frames, strict=False):
             self._frames.setdefault(frame.signal, {})[writer] = frame
-            if frame.table is not None:
-                self._tables[frame.table.first] = frame.table
         at = self._emulation().get("doubtful_at", math.nan)
         if math.isfinite(at) and at not in self._doubts[-1:]:
             self._doubts = [*self._doubts, at][-DOUBTS:]
@@ -215,7 +208,7 @@ class LiveSource:
             signal, column, number = split(figure)
             for frame in self._frames.get(signal, {}).values():
                 rows = np.flatnonzero(frame.slot == number)
-                if len(rows) and self._name(number) == name:
+                if len(rows) and self._snapshot.name(number) == name:
                     values[figure, name] = float(frame[column][rows[-1]])
         return values
 
@@ -231,19 +224,6 @@ class LiveSource:
                 columns[f"{part}.{short}"] = data.astype(SHORT.get(short, "<f4"))
         return columns
 
-    def _present(self) -> set[int]:
-        frames = self._frames.get("mobility", {}).values()
-        return set(np.concatenate([frame.slot for frame in frames]).tolist()) if frames else set()
-
-    def _name(self, number: int) -> str:
-        nodes = self._scene.get("nodes", ())
-        if 0 <= number < len(nodes):
-            return str(nodes[number]["id"])
-        for table in self._tables.values():
-            if table.first <= number < table.first + len(table.ids):
-                return table.ids[number - table.first]
-        return f"slot {number}"
-
     def _detail(self, number: int) -> dict[str, Any]:
         """All values of node `number` in the newest frames."""
         found: dict[str, Any] = {}
@@ -254,12 +234,6 @@ class LiveSource:
             for frame in frames.values():
                 rows = np.flatnonzero(frame.slot == number)
                 if len(rows):
-                    row = int(rows[-1])
-                    values = {name: column[row].item() for name, column in frame.columns.items()}
-                    for name, column in about[signal]["columns"].items():
-                        if column["role"] == "slot" and name in values:
-                            values[name] = self._name(values[name]) if values[name] >= 0 else None
-                        elif column["role"] == "code" and 0 <= values.get(name, -1) < len(column["codes"]):
-                            values[name] = column["codes"][values[name]]
-                    found[signal] = values
-        return {"node": number, "name": self._name(number), "signals": found}
+                    last = self._snapshot.values(frame, slice(rows[-1], rows[-1] + 1))
+                    found[signal] = {name: value for name, (value,) in last.items()}
+        return {"node": number, "name": self._snapshot.name(number), "signals": found}

@@ -1,1 +1,0 @@
-"""Runs as MCAP files (mcap.dev), for Foxglove and other robotics tools."""
