@@ -14,6 +14,7 @@ from cosim.contract.errors import SetupError
 from cosim.contract.frame import Frame, SlotTable
 from cosim.extensions.foxglove.signals import SignalMessage
 from cosim.extensions.foxglove.topics import MOST_NODES, Topics, nanoseconds
+from cosim.report.web.pictures import LivePictures
 from cosim.talk.publish import Subscriber, TickSnapshot
 
 _LOOK = 0.2  # s between two looks at whether to end
@@ -60,12 +61,17 @@ class LiveServer(ServerListener):
         self._fleets: dict[str, str] = {}
         self._still = {node["id"]: (node["id"], *node["at"], 0.0, 90.0) for node in scene["nodes"] if node["at"]}
         apart = len(scene["nodes"]) + len(self._names) <= MOST_NODES
-        return Topics(scene["geo"], self._signals, self._fleets, self._folder, apart=apart, context=self._context)
+        self._pictures = pictures = LivePictures(self._folder)
+        return Topics(
+            scene["geo"], self._signals, self._fleets, lambda node, _: pictures.png(node), apart=apart,
+            context=self._context,
+        )  # fmt: skip
 
     def take(self, snapshot: TickSnapshot) -> None:
         """Send what was published to those who have subscribed to it."""
         if self._topics is None or snapshot.run != self._run:
             self._topics = self._begin(snapshot)
+        self._pictures.take(snapshot)
         if snapshot.tables is not self._known:
             self._known = snapshot.tables
             for first, table in snapshot.tables.items():

@@ -18,8 +18,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from foxglove import Channel, Context, Schema
 from foxglove.messages import (
@@ -38,7 +38,6 @@ from foxglove.messages import (
 
 from cosim.contract.geo import LocalFrame
 from cosim.extensions.foxglove.signals import SignalMessage
-from cosim.report.web.pictures import Pictures
 
 MOST_NODES = 1000
 _FRAME = "map"
@@ -46,19 +45,12 @@ _FRAME = "map"
 Place = tuple[str, float, float, float, float, float]  # node, x, y, z (m), speed (m/s), heading (deg)
 
 
-class Described(Protocol):
-    """A kind of messages."""
-
-    def get_schema(self) -> Schema:
-        """Its description."""
-
-
 class Topics:
     """The topics of one run.
 
     `geo` has the arguments of `LocalFrame`, if the scenario has an origin. `signals` are the messages of signals, by
-    name, and `fleets` has the fleet of each node that is a member of one; both may grow. Pictures are rendered from
-    what the run has left in `folder`.
+    name, and `fleets` has the fleet of each node that is a member of one; both may grow. `picture` renders as PNG what
+    the camera of a node sees at a time in s, if that is known.
     """
 
     def __init__(
@@ -66,7 +58,7 @@ class Topics:
         geo: Sequence[float] | None,
         signals: Mapping[str, SignalMessage],
         fleets: Mapping[str, str],
-        folder: Path | None,
+        picture: Callable[[str, float], bytes | None],
         *,
         apart: bool = True,
         context: Context | None = None,
@@ -75,7 +67,7 @@ class Topics:
         self.counts: Counter[str] = Counter()
         self._frame = LocalFrame(*geo) if geo else None
         self._signals, self._fleets, self._apart = signals, fleets, apart
-        self._pictures = Pictures(folder)
+        self._render = picture
         self._taken: dict[str, float] = {}
         self._channels: dict[str, Channel] = {}
 
@@ -90,7 +82,7 @@ class Topics:
         for name, rows in found.items():
             message = self._signals[name]
             for row in rows:
-                self._log(self._topic(name, row[1]), time, message, lambda row=row, to=message: to.encode(row))
+                self._log(self._topic(name, row[1]), time, message.get_schema, partial(message.encode, row))
                 if name == "picture":
                     self._picture(time, row[1], dict(zip(message.columns, row, strict=True)))
 
@@ -105,42 +97,46 @@ class Topics:
                 timestamp=stamp, parent_frame_id=_FRAME, child_frame_id=node, translation=at, rotation=turned
             ))  # fmt: skip
             pose = PoseInFrame(timestamp=stamp, frame_id=_FRAME, pose=Pose(position=at, orientation=turned))
-            self._log(self._topic("pose", node), time, PoseInFrame, pose.encode)
+            self._log(self._topic("pose", node), time, PoseInFrame.get_schema, pose.encode)
             if self._frame is not None:
                 latitude, longitude, height = (float(part) for part in self._frame.to_wgs84(x, y, z))
                 fix = LocationFix(
                     timestamp=stamp, frame_id=node, latitude=latitude, longitude=longitude, altitude=height,
                     heading=math.radians(heading),
                 )  # fmt: skip
-                self._log(self._topic("location", node), time, LocationFix, fix.encode)
+                self._log(self._topic("location", node), time, LocationFix.get_schema, fix.encode)
         if transforms:
-            self._log("/tf", time, FrameTransforms, FrameTransforms(transforms=transforms).encode)
+            self._log("/tf", time, FrameTransforms.get_schema, FrameTransforms(transforms=transforms).encode)
 
     def event(self, time: float, kind: str, node: str | None, detail: str | None) -> None:
         """What happened."""
         level = LogLevel.Warning if kind == "fail" else LogLevel.Info
         text = " ".join(filter(None, (kind, node, detail)))
-        self._log("/events", time, Log, Log(timestamp=_stamp(time), level=level, message=text, name=node or "").encode)
+        self._log(
+            "/events",
+            time,
+            Log.get_schema,
+            Log(timestamp=_stamp(time), level=level, message=text, name=node or "").encode,
+        )
 
     def _picture(self, time: float, node: str, reported: Mapping[str, Any]) -> None:
         taken = reported["taken"]
-        if taken is None or self._taken.get(node) == taken:
+        if taken is None or math.isnan(taken) or self._taken.get(node) == taken:
             return
-        data = self._pictures.png(node, reported)
+        data = self._render(node, taken)
         if data is not None:
             self._taken[node] = taken
             image = CompressedImage(timestamp=_stamp(taken), frame_id=node, data=data, format="png")
-            self._log(self._topic("image", node), time, CompressedImage, image.encode)
+            self._log(self._topic("image", node), time, CompressedImage.get_schema, image.encode)
 
     def _topic(self, word: str, node: str) -> str:
         return f"/{word}/{self._fleets.get(node) or node}" if self._apart else f"/{word}"
 
-    def _log(self, topic: str, time: float, kind: type[Described] | Described, encode: Callable[[], bytes]) -> None:
+    def _log(self, topic: str, time: float, schema: Callable[[], Schema], encode: Callable[[], bytes]) -> None:
         """One message; it is encoded only where somebody takes it."""
         channel = self._channels.get(topic)
         if channel is None:
-            schema = kind.get_schema()
-            channel = Channel(topic, schema=schema, message_encoding="protobuf", context=self.context)
+            channel = Channel(topic, schema=schema(), message_encoding="protobuf", context=self.context)
             self._channels[topic] = channel
         if channel.has_sinks():
             channel.log(encode(), log_time=nanoseconds(time))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from cosim.contract.errors import SetupError
 from cosim.contract.signals import CATALOGUE
 from cosim.extensions.foxglove import topics as messages
 from cosim.extensions.foxglove.signals import SignalMessage
+from cosim.report.web.finished import FinishedRun
 from cosim.results.load import Run, load
 
 _AT_ONCE = 200_000  # rows that are sorted at a time
@@ -44,10 +46,10 @@ def write_mcap(run: Run, out: Path, *, force: bool = False) -> McapFile:
         raise SetupError(f"there is no folder {out.parent}")
     part = out.with_name(f".{out.name}.part")
     try:
-        topics = _topics(run)
         options = MCAPWriteOptions(compression_threads=0)  # the same bytes wherever it is written
         with (
-            closing(topics),
+            ExitStack() as opened,
+            closing(_topics(run, opened)) as topics,
             foxglove.open_mcap(part, allow_overwrite=True, context=topics.context, writer_options=options) as writer,
         ):
             _describe(writer, run)
@@ -71,13 +73,23 @@ def _describe(writer: MCAPWriter, run: Run) -> None:
         )
 
 
-def _topics(run: Run) -> messages.Topics:
+def _topics(run: Run, opened: ExitStack) -> messages.Topics:
+    """The topics of `run`; `opened` closes what pictures are rendered from, which is read for the first of them."""
+
+    @cache
+    def source() -> FinishedRun:
+        return opened.enter_context(closing(FinishedRun(run.path)))
+
+    def picture(node: str, at: float) -> bytes | None:
+        return source().picture(numbers[node], at) if node in numbers else None
+
+    numbers = {node["id"]: number for number, node in enumerate(run.plan["scene"]["nodes"])}
     fleets = {node: fleet for node, fleet in run.sql("SELECT node, fleet FROM nodes").fetchall() if fleet}
     names = {fleets.get(node, node) for (node,) in run.sql("SELECT DISTINCT node FROM nodes").fetchall()}
     geo = run.plan["scene"]["geo"]
     place = (geo["latitude"], geo["longitude"], geo["height"]) if geo else None
     signals = {name: _message(run, name) for name in run.signals}
-    return messages.Topics(place, signals, fleets, run.path, apart=len(names) <= messages.MOST_NODES)
+    return messages.Topics(place, signals, fleets, picture, apart=len(names) <= messages.MOST_NODES)
 
 
 def _write(topics: messages.Topics, run: Run) -> None:

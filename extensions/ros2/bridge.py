@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from cosim.extensions.ros2.node import RosNode, make, ros_name
-from cosim.report.web.pictures import Pictures
+from cosim.report.web.pictures import LivePictures
 from cosim.talk.publish import Subscriber, TickSnapshot
 
 _LOOK = 0.2  # s between two looks at whether to end
@@ -31,11 +31,12 @@ class Bridge:
     """From what is published to `node`; pictures are rendered from what the run has left in `folder`."""
 
     def __init__(self, node: RosNode, folder: Path | None = None) -> None:
-        self._node, self._pictures = node, Pictures(folder)
+        self._node, self._pictures = node, LivePictures(folder)
         self._taken: dict[str, float] = {}
 
     def take(self, snapshot: TickSnapshot) -> None:
         """Publish all that is new."""
+        self._pictures.take(snapshot)
         self._say("/clock", "rosgraph_msgs/msg/Clock", snapshot.time, clock=_time(snapshot.time))
         acts = {"mobility": self._odometry, "vehicle": self._battery, "link": self._link, "picture": self._picture}
         for frame in snapshot.frames:
@@ -84,7 +85,7 @@ class Bridge:
         )  # fmt: skip
 
     def _picture(self, time: float, node: str, row: Mapping[str, Any]) -> None:
-        data = None if self._taken.get(node) == row["taken"] else self._pictures.png(node, row)
+        data = None if math.isnan(row["taken"]) or self._taken.get(node) == row["taken"] else self._pictures.png(node)
         if data is not None:
             self._taken[node] = row["taken"]
             self._say(

@@ -62,7 +62,7 @@ class RosNode:
 
     def close(self) -> None:
         """Leave the graph."""
-        self._session.close()
+        self._session.close()  # type: ignore[no-untyped-call]
 
     def publish(self, topic: str, kind: str, message: Any, time: int) -> None:  # noqa: ANN401 - as `make` returns
         """Publish a `message` of `kind` on `topic`, `time` in ns."""

@@ -35,7 +35,8 @@ from tests.cli.test_calibrate import BLOCK, LINE
 from tests.extensions import needs
 
 pytestmark = needs("detection", "research_object")
-pytest.importorskip("rocrate")
+for package in ("rocrate", "scipy", "sklearn"):
+    pytest.importorskip(package)
 SCENARIO = """\
 apiVersion: cosim/v1
 kind: Scenario

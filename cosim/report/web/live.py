@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from cosim.contract.errors import ProtocolError, SetupError
-from cosim.contract.frame import Array, Frame
+from cosim.contract.frame import Frame
 from cosim.report.web.figures import FOLLOWED, figures_of, split
 from cosim.report.web.history import ChartHistory
 from cosim.report.web.message import pack, pack_columns
 from cosim.report.web.pictures import SEEN, Pictures
-from cosim.report.web.source import PARTS, SHORT
+from cosim.report.web.source import columns_of
 from cosim.results.layers import file_lines, flat
 from cosim.talk.publish import Subscriber, TickSnapshot
 
@@ -87,7 +87,7 @@ class LiveSource:
             if not snapshot.run:
                 return pack({"serial": 0, "run": "", "time": 0.0, "state": {}, "detail": None}, ([], b""))
             if self._packed[0] != self.serial:
-                self._packed = (self.serial, pack_columns(self._columns()))
+                self._packed = (self.serial, pack_columns(columns_of(self._frames)))
             state = {key: value for key, value in snapshot.state.items() if key not in ("events", "writers")}
             if doubt := self._doubt():
                 state["emulation"] = doubt
@@ -123,17 +123,17 @@ class LiveSource:
     def picture(self, number: int, at: float | None) -> bytes | None:
         """What the node's camera sees; needs the run's folder on this machine."""
         with self._lock:
-            columns, nodes = self._columns(SEEN), self._scene.get("nodes", ())
+            columns, nodes = columns_of(self._frames, SEEN), self._scene.get("nodes", ())
         return self._pictures.png(number, nodes, columns)
 
     def find(self, text: str) -> list[list[Any]]:
         """Nodes whose name holds `text`, static ones first."""
         wanted = text.lower()
         with self._lock:
-            present = np.unique(self._columns().get("m.node", ())).tolist()
+            present = np.unique(columns_of(self._frames).get("m.node", ())).tolist()
             numbers = dict.fromkeys([*range(len(self._scene.get("nodes", ()))), *present])
-            names = [[int(number), self._snapshot.name(int(number))] for number in numbers]
-        return [one for one in names if wanted in one[1].lower()][:20]
+            names = [(int(number), self._snapshot.name(int(number))) for number in numbers]
+        return [[number, name] for number, name in names if wanted in name.lower()][:20]
 
     def _watch(self) -> None:
         try:
@@ -211,18 +211,6 @@ class LiveSource:
                 if len(rows) and self._snapshot.name(number) == name:
                     values[figure, name] = float(frame[column][rows[-1]])
         return values
-
-    def _columns(self, parts: Mapping[str, tuple[str, dict[str, str]]] = PARTS) -> dict[str, Array]:
-        columns: dict[str, Array] = {}
-        for part, (signal, wanted) in parts.items():
-            frames = [frame for frame in self._frames.get(signal, {}).values() if len(frame)]
-            if not frames:
-                continue
-            columns[f"{part}.node"] = np.concatenate([frame.slot for frame in frames]).astype("<i4")
-            for short, name in wanted.items():
-                data = np.concatenate([frame[name] for frame in frames])
-                columns[f"{part}.{short}"] = data.astype(SHORT.get(short, "<f4"))
-        return columns
 
     def _detail(self, number: int) -> dict[str, Any]:
         """All values of node `number` in the newest frames."""

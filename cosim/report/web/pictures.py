@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from cosim.contract.frame import Array
+from cosim.contract.frame import Array, Frame
 from cosim.physics.vehicles.tiles import png
 from cosim.physics.vehicles.views import FILE, Scenery, read_scenery
+from cosim.report.web.source import columns_of
+from cosim.talk.publish import TickSnapshot
 
 SIDE = 400  # pixels of a picture that is shown, at most
 LATEST = 0.1  # s between two looks whether there is another
@@ -64,6 +66,29 @@ class Pictures:
                 except (OSError, ValueError):
                     continue  # a picture is no result
         return self._fields
+
+
+class LivePictures:
+    """What cameras of a run under way see, by its snapshots and by what it has left in `folder`."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._pictures = Pictures(folder)
+        self._frames: dict[str, dict[str, Frame]] = {}  # the newest, by signal and adapter
+        self._nodes: Sequence[Mapping[str, Any]] = ()
+
+    def take(self, snapshot: TickSnapshot) -> None:
+        """Go on to what was published."""
+        self._nodes = snapshot.scene.get("nodes", ())
+        writers = snapshot.state.get("writers") or [""] * len(snapshot.frames)
+        for writer, frame in zip(writers, snapshot.frames, strict=False):
+            self._frames.setdefault(frame.signal, {})[writer] = frame
+
+    def png(self, node: str) -> bytes | None:
+        """What the camera of `node` sees; None if it has none, or its field is not known."""
+        names = [one["id"] for one in self._nodes]
+        if node not in names:
+            return None
+        return self._pictures.png(names.index(node), self._nodes, columns_of(self._frames, SEEN))
 
 
 async def parts(look: Callable[[], bytes | None], lasts: Callable[[], bool]) -> AsyncIterator[bytes]:

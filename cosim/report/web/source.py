@@ -13,8 +13,12 @@ as far as the run has them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
+
+import numpy as np
+
+from cosim.contract.frame import Array, Frame
 
 PARTS = {
     "m": ("mobility", {"x": "x", "y": "y", "z": "z", "heading": "heading"}),
@@ -24,6 +28,22 @@ PARTS = {
     "b": ("battery", {"level": "fraction"}),
 }
 SHORT = {"cell": "<i4", "peer": "<i4", "up": "u1"}  # all others are 32-bit floats
+
+
+def columns_of(
+    frames: Mapping[str, Mapping[str, Frame]], parts: Mapping[str, tuple[str, dict[str, str]]] = PARTS
+) -> dict[str, Array]:
+    """The columns that `parts` names, of the newest `frames` by signal and adapter."""
+    columns: dict[str, Array] = {}
+    for part, (signal, wanted) in parts.items():
+        found = [frame for frame in frames.get(signal, {}).values() if len(frame)]
+        if not found:
+            continue
+        columns[f"{part}.node"] = np.concatenate([frame.slot for frame in found]).astype("<i4")
+        for short, name in wanted.items():
+            data = np.concatenate([frame[name] for frame in found])
+            columns[f"{part}.{short}"] = data.astype(SHORT.get(short, "<f4"))
+    return columns
 
 
 class RunSource(Protocol):

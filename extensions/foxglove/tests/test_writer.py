@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 import cosim
 from cosim.cli.main import app
 from cosim.contract.geo import LocalFrame
-from cosim.physics.vehicles.weeds import FILE, WeedField, growth
 
 pytest.importorskip("foxglove")
 pytest.importorskip("google.protobuf")
@@ -163,31 +162,28 @@ def test_events_are_a_log_and_the_scenario_is_attached(written, messages):
         assert metadata.metadata["seed"] == "3"
 
 
-def test_a_picture_is_there_once_for_each_that_was_taken(tmp_path):
+def test_a_picture_is_there_once_for_each_that_was_taken():
     import foxglove
     from foxglove.mcap import MCAPWriteOptions
 
     from cosim.extensions.foxglove.signals import SignalMessage
     from cosim.extensions.foxglove.topics import Topics
 
-    (tmp_path / "logs" / "vehicle").mkdir(parents=True)
-    field = WeedField(0.0, 0.0, 1.0, np.full((10, 10), 1.0))
-    field.save(tmp_path / "logs" / "vehicle" / FILE, growth((1,)), {"uav": (4000, 2000)})
     numbers = ("taken", "x", "y", "heading", "pixel", "light")
     columns = {"time": ("double", ""), "node": ("string", ""), **dict.fromkeys(numbers, ("double", ""))}
-    topics = Topics(None, {"picture": SignalMessage("picture", columns)}, {}, tmp_path)
+    topics = Topics(None, {"picture": SignalMessage("picture", columns)}, {}, lambda node, at: f"{node} {at}".encode())
     file = io.BytesIO()
     with foxglove.open_mcap(file, context=topics.context, writer_options=MCAPWriteOptions()):
         for time, taken in ((1.0, math.nan), (2.0, 1.5), (3.0, 1.5), (4.0, 3.5)):
             topics.moment(time, {"picture": [(time, "uav", taken, 5.0, 5.0, 90.0, 0.005, 2e4)]})
     reader = make_reader(io.BytesIO(file.getvalue()), decoder_factories=[DecoderFactory()])
     found = [
-        (schema.name, message.log_time, stamp(image), image.frame_id, image.format, image.data[:4])
+        (schema.name, message.log_time, stamp(image), image.frame_id, image.format, image.data)
         for schema, _, message, image in reader.iter_decoded_messages(topics=["/image/uav"])
     ]
     assert found == [
-        ("foxglove.CompressedImage", 2 * 10**9, 1_500_000_000, "uav", "png", b"\x89PNG"),
-        ("foxglove.CompressedImage", 4 * 10**9, 3_500_000_000, "uav", "png", b"\x89PNG"),
+        ("foxglove.CompressedImage", 2 * 10**9, 1_500_000_000, "uav", "png", b"uav 1.5"),
+        ("foxglove.CompressedImage", 4 * 10**9, 3_500_000_000, "uav", "png", b"uav 3.5"),
     ]
 
 

@@ -8,10 +8,12 @@ import math
 import numpy as np
 import pytest
 
+from cosim.contract.frame import Frame
 from cosim.physics.vehicles.camera import Camera
 from cosim.physics.vehicles.views import FILE, Scenery
 from cosim.physics.vehicles.weeds import WeedField, growth
-from cosim.report.web.pictures import SIDE, Pictures, parts
+from cosim.report.web.pictures import SIDE, LivePictures, Pictures, parts
+from cosim.talk.publish import TickSnapshot
 
 NODES = [{"at": [0.0, 0.0, 0.0]}, {"at": None}, {"at": [5.0, 5.0, 0.0]}]
 
@@ -52,6 +54,22 @@ def test_a_mast_sees_from_where_it_stands_and_before_any_report(folder):
     ahead = {"m.node": np.array([3]), "m.x": np.array([5.0]), "m.y": np.array([20.0]), "m.z": np.zeros(1),
              "m.heading": np.zeros(1)}  # fmt: skip
     assert pictures.png(2, NODES, ahead) != alone
+
+
+def test_a_run_under_way_shows_what_its_newest_frames_report(folder):
+    live, slot, names = LivePictures(folder), np.array([1], np.int32), ("mast", "uav", "other")
+    scene = {"nodes": [{"id": name, **node} for name, node in zip(names, NODES, strict=True)]}
+    place = {name: seen()[f"m.{name}"] for name in ("x", "y", "z", "heading")}
+    turn = {name: np.zeros(1) for name in ("pitch", "roll")}
+    first = (
+        Frame("mobility", 1.0, slot, {**place, "x": np.zeros(1)}),
+        Frame("picture", 1.0, slot, {"light": np.array([2e4])}),
+    )
+    then = (Frame("mobility", 2.0, slot, place), Frame("vehicle", 2.0, slot, turn))
+    for time, frames in ((1.0, first), (2.0, then)):
+        live.take(TickSnapshot(int(time), time, frames, scene=scene))
+    assert live.png("uav") == Pictures(folder).png(1, NODES, seen())
+    assert live.png("mast") is live.png("nobody") is None
 
 
 def test_who_has_no_picture_has_none(folder, tmp_path):
