@@ -67,7 +67,7 @@ NEEDS = {
 }
 ASKS = {
     "bus": "helics", "cluster": "scipy", "edgecloudsim": "scipy", "gauges": "psutil",
-    "idle_guests": "uvicorn pymavlink", "jamming": "sklearn", "orders": "scipy", "schedulers": "highspy",
+    "idle_guests": "uvicorn fastapi pymavlink", "jamming": "sklearn", "orders": "scipy", "schedulers": "highspy",
     "vector": "gymnasium", "vehicles": "pymavlink", "worlds": "uvicorn",
 }  # fmt: skip
 
