@@ -14,7 +14,7 @@ from cosim.contract.extras import how_to_install
 
 ROOT = Path(__file__).resolve().parents[3]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-NAMED = re.compile(r"how_to_install\([\"'](\w+)|Requirement\(\"\w+\", \"(\w+)\"")
+NAMED = re.compile(r"(?:how_to_install|require)\([\"'](\w+)|Requirement\(\"\w+\", \"(\w+)\"")
 
 
 def texts(*patterns):
