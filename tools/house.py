@@ -32,9 +32,9 @@ LIMITS = {
     "arrows": 71,
     "circles of rooms": 0,
     "circles of modules": 0,
-    "lines of the core": 104_830,
-    "lines": 148_470,
-    "class names with several homes": 11,
+    "lines of the core": 104_750,
+    "lines": 149_305,
+    "class names with several homes": 10,
 }
 
 
