@@ -56,7 +56,7 @@ def test_the_cpu_of_hosts_without_tasks_is_found_behind_the_smoothing():
 
 
 def test_what_is_not_installed_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    monkeypatch.setitem(sys.modules, "scipy", None)
     rng = np.random.default_rng(1)
     with pytest.raises(SetupError, match=re.escape(how_to_install("twin"))):
         simtune.power_curve(log(rng.uniform(0, 9, (20, 4)), np.linspace(70.0, 170.0, 11), rng), 5.0)
