@@ -33,9 +33,10 @@ def test_gaps_are_over_the_best_known_decision():
     assert 1.0 <= values["CoRaiS(1k)"] <= values["CoRaiS(greedy)"] < values["Random(1)"]
 
 
+@pytest.mark.slow
 def test_moving_clients_get_answers_where_they_are_then():
     every = " ".join(f"van-{k}" for k in range(1, 13))
-    found = claims.mobility("corais-search", 3, None, clients=every, scenario="two-regions", duration="12 s")
+    found = claims.mobility("corais-search", 3, None, clients=every, scenario="two-regions", duration="30 s")
     row = found["corais-search"]
     assert 90.0 < row["answered, %"] < 100.0
     assert 0.0 < row["after a move, %"] < 10.0
