@@ -33,7 +33,7 @@ LIMITS = {
     "circles of rooms": 0,
     "circles of modules": 0,
     "lines of the core": 104_815,
-    "lines": 149_369,
+    "lines": 149_431,
     "class names with several homes": 10,
 }
 
