@@ -32,8 +32,8 @@ LIMITS = {
     "arrows": 71,
     "circles of rooms": 0,
     "circles of modules": 0,
-    "lines of the core": 104_750,
-    "lines": 149_305,
+    "lines of the core": 104_815,
+    "lines": 149_431,
     "class names with several homes": 10,
 }
 

@@ -26,7 +26,7 @@ def _ports(config: Any) -> Ports:  # noqa: ANN401 - its configuration, which is 
     if any(mission.alarm for mission in config.missions.values()):
         reads = (*reads, Read("alarm", delayed=True))
     if config.ordered:
-        reads = (*reads, Read("destination", delayed=True))
+        reads = (*reads, Read("destination", delayed=True, required=False))
     if not any(part.engage for part in config.engage):
         return Ports(reads=reads, writes=writes)
     from cosim.adapters.vehicle.looking import others
@@ -65,6 +65,7 @@ ADAPTER = AdapterKind(
     events={
         "engage": "cosim.adapters.vehicle.keys:Engage",
         "disengage": "cosim.adapters.vehicle.keys:Disengage",
+        "go": "cosim.adapters.vehicle.orders:Go",
     },
     services=("vehicles", "keys"),
     ports=_ports,

@@ -17,6 +17,7 @@ from cosim.adapters.vehicle.keys import Disengage, Engage
 from cosim.adapters.vehicle.looking import others
 from cosim.adapters.vehicle.mavlink import STEP, Mavlink
 from cosim.adapters.vehicle.ordered import OrderedCopters
+from cosim.adapters.vehicle.orders import Go
 from cosim.adapters.vehicle.proximity import ImpactLog, ObstacleWatch
 from cosim.adapters.vehicle.roster import VehicleRoster
 from cosim.adapters.vehicle.signals import EVENTS
@@ -321,6 +322,8 @@ class VehicleAdapter:
                 and any(where.first <= of_drones[k] < where.first + where.count for where in event.nodes)
             ]
             self._pairs.command(pairs, engage=event.do == "engage")
+        if (go := Go.of(event)) is not None:
+            self._ordered.send(event.nodes, go.to)
         if event.do not in ("fail", "recover"):
             return  # links are the affair of the radio
         failed = event.do == "fail"

@@ -65,7 +65,7 @@ class MissionPart(Part):
     file: FileName | None = Field(None, description="a GeoJSON file with a LineString")
     ordered: Literal[True] | None = Field(
         None,
-        description="a copter that flies to where the signal destination sends it, and home when it no longer does",
+        description="a copter that flies to where the signal destination or the event go sends it, and home",
     )
     start: Duration = Field(0.0, description="when it begins")
     alarm: bool = Field(
@@ -385,7 +385,7 @@ class VehicleConfig(AdapterConfig):
 
     @property
     def ordered(self) -> list[str]:
-        """The nodes that fly to where the signal `destination` sends them."""
+        """The nodes that fly to where the signal `destination` or the event `go` sends them."""
         return [name for name, part in self.missions.items() if part.ordered]
 
     @property

@@ -1,4 +1,4 @@
-"""Copters that fly to where another adapter sends them."""
+"""Copters that fly to where another adapter or an event sends them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.adapters.vehicle.config import MissionPart
-from cosim.adapters.vehicle.roster import VehicleRoster
+from cosim.adapters.vehicle.roster import HEIGHT, VehicleRoster
+from cosim.contract.entities import SlotRange
 from cosim.contract.frame import Frame
 from cosim.physics.vehicles.fleet import VehicleFleet
 from cosim.physics.vehicles.layout import LAND, NONE, RETURN, TAKE_OFF
@@ -19,8 +20,9 @@ _CLEAR = 3.0  # m above home from which on a copter leaves its place
 class OrderedCopters:
     """Vehicles of `missions` that are ordered: they take off, hover where they are sent, and return when they are not.
 
-    A battery that is low, or a fence, goes before an order; a copter that has failed lands and is sent again when
-    it has recovered.
+    The last order holds: the event `go`, or a change of what the signal `destination` says of a copter. A battery
+    that is low, or a fence, goes before an order; a copter that has failed lands and is sent again when it has
+    recovered.
     """
 
     def __init__(self, missions: Mapping[str, MissionPart], roster: VehicleRoster, fleet: VehicleFleet) -> None:
@@ -29,6 +31,7 @@ class OrderedCopters:
         self.rows = np.array(sorted(parts), np.int64)
         self._row_of = {int(roster.slots[row]): k for k, row in enumerate(self.rows.tolist())}
         self._goal = np.full((len(self.rows), 3), np.nan)  # m, NaN: home
+        self._told = self._goal.copy()  # by the signal
         self._failed = np.zeros(len(self.rows), bool)
         for row, part in parts.items():
             if part.speed is not None:
@@ -38,11 +41,20 @@ class OrderedCopters:
         """Take in the signal `destination`; who is not in it goes home."""
         if not frames or not len(self.rows):
             return
-        self._goal[:] = np.nan
+        told = np.full_like(self._goal, np.nan)
         for frame in frames:
             for place, slot in enumerate(frame.slot.tolist()):
                 if slot in self._row_of:
-                    self._goal[self._row_of[slot]] = [frame[axis][place] for axis in "xyz"]
+                    told[self._row_of[slot]] = [frame[axis][place] for axis in "xyz"]
+        new = ((told != self._told) & ~(np.isnan(told) & np.isnan(self._told))).any(axis=1)
+        self._goal[new], self._told = told[new], told
+
+    def send(self, nodes: Sequence[SlotRange], to: Sequence[float] | None) -> None:
+        """Those of `nodes` fly to a place [x, y, z] in m, without z 15 m above home; None: home."""
+        for slot, k in self._row_of.items():
+            if any(where.first <= slot < where.first + where.count for where in nodes):
+                high = self._fleet.state["home_z"][self.rows[k]] + HEIGHT
+                self._goal[k] = np.nan if to is None else [*to, high][:3]
 
     def fail(self, rows: NDArray[np.int64], failed: bool) -> None:
         """Those of `rows` land where they are, or obey again."""

@@ -30,7 +30,7 @@ from cosim.physics.vehicles.terrain import MOST_CELLS, Terrain, read_terrain
 from cosim.physics.vehicles.weeds import read_weeds
 
 _NEAR = 0.5  # m between the ground and a home of which the height was written
-_HEIGHT = 15.0  # m above home, for copters whose points have no height
+HEIGHT = 15.0  # m above home, for copters whose points have no height
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class VehicleRoster:
             if not flies:
                 self._wrong(f"'{name}' does not fly", f"{at}.ordered", "name a vehicle with 'frame: copter'")
             return none
-        high = float(home[2]) + (_HEIGHT if flies else 0.0)
+        high = float(home[2]) + (HEIGHT if flies else 0.0)
         try:
             field = None
             if part.rows is not None:

@@ -1,23 +1,26 @@
-"""What a run publishes as messages of ROS 2.
+"""What a run publishes as messages of ROS 2, and goals that it takes.
 
 - `/clock`: rosgraph_msgs/Clock, simulated time;
 - `/NODE/odometry`: nav_msgs/Odometry, a moving node in the frame `map` (east, north, up);
 - `/NODE/battery`: sensor_msgs/BatteryState;
 - `/NODE/image`: sensor_msgs/CompressedImage, each picture of a camera, where the run's folder is known;
-- `/NODE/link`: diagnostic_msgs/DiagnosticStatus, its radio link: the columns of the signal `link` by name.
+- `/NODE/link`: diagnostic_msgs/DiagnosticStatus, its radio link: the columns of the signal `link` by name;
+- `/NODE/goal_pose`, taken: geometry_msgs/PoseStamped in the frame `map`, where a vehicle is to go.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cosim.extensions.ros2.node import RosNode, make, ros_name
+from cosim.extensions.ros2.node import RosNode, make, read, ros_name
 from cosim.report.web.pictures import LivePictures
+from cosim.talk.control import ControlError
 from cosim.talk.publish import Subscriber, TickSnapshot
 
 _LOOK = 0.2  # s between two looks at whether to end
@@ -25,6 +28,7 @@ _NONE = np.zeros(36)  # no covariance is known
 _DISCHARGING, _PRESENT = 2, True  # of sensor_msgs/BatteryState
 _OK, _WARN = 0, 1  # of diagnostic_msgs/DiagnosticStatus
 _UNKNOWN = math.nan
+_POSE = "geometry_msgs/msg/PoseStamped"
 
 
 class Bridge:
@@ -94,8 +98,36 @@ class Bridge:
             )  # fmt: skip
 
 
-def bridge(address: str, node: RosNode, *, folder: Path | None = None, token: str = "") -> None:
-    """Publish what the run at `address` does at `node` until it has ended."""
+class Goals:
+    """From goals at `node`, the newest of each vehicle, to `order(node=..., to=...)`; `say` has those not taken."""
+
+    def __init__(self, node: RosNode, order: Callable[..., object], say: Callable[[str], None]) -> None:
+        self._node, self._order, self._say = node, order, say
+        self._known: set[str] = set()
+        self._newest: dict[str, bytes] = {}  # by vehicle; threads of zenoh write it
+
+    def take(self, snapshot: TickSnapshot) -> None:
+        """Give the run what has come. A height of 0, as RViz's 2D goals have, is left out."""
+        slots = [slot for frame in snapshot.frames if frame.signal == "vehicle" for slot in frame.slot.tolist()]
+        for name in {*map(snapshot.name, slots)} - self._known:
+            self._known.add(name)
+            self._node.subscribe(f"/{ros_name(name)}/goal_pose", _POSE, partial(self._newest.__setitem__, name))
+        for name in list(self._newest):
+            try:
+                goal = read(_POSE, self._newest.pop(name))
+                if goal.header.frame_id != "map":
+                    raise ValueError(f"it is in the frame '{goal.header.frame_id}', not in 'map'")
+                at = goal.pose.position
+                place = (at.x, at.y, at.z) if at.z else (at.x, at.y)
+                self._order(node=name, to=[f"{value:.6f} m" for value in place])
+            except (ControlError, ValueError) as error:
+                self._say(f"a goal of '{name}' is not taken: {error}")
+
+
+def bridge(
+    address: str, node: RosNode, *, folder: Path | None = None, token: str = "", goals: Goals | None = None
+) -> None:
+    """Publish what the run at `address` does at `node` until it has ended, and let it have `goals`."""
     with Subscriber(address, token) as subscriber:
         found, ended = Bridge(node, folder), False
         while not ended:
@@ -103,6 +135,8 @@ def bridge(address: str, node: RosNode, *, folder: Path | None = None, token: st
             if snapshot is not None:
                 found.take(snapshot)
                 ended = bool(snapshot.state.get("ended"))
+                if goals is not None and not ended:
+                    goals.take(snapshot)
 
 
 def _time(time: float) -> Any:  # noqa: ANN401 - a class that the type store makes

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import zenoh
+from rosbags.serde import SerdeError
 from rosbags.typesys import Stores, get_typestore
 
 from cosim.contract.errors import SetupError
@@ -31,6 +32,14 @@ def ros_name(name: str) -> str:
 def make(kind: str, **values: Any) -> Any:  # noqa: ANN401 - classes that the type store makes
     """A message of `kind`, as std_msgs/msg/Header."""
     return _STORE.types[kind](**values)
+
+
+def read(kind: str, data: bytes) -> Any:  # noqa: ANN401 - as `make`
+    """The message of `kind` that stands in `data`. Raises `ValueError` where there is none."""
+    try:
+        return _STORE.deserialize_cdr(data, kind)
+    except (SerdeError, ValueError, struct.error) as error:
+        raise ValueError(f"{len(data)} B are no {kind}") from error
 
 
 class RosNode:
@@ -58,6 +67,7 @@ class RosNode:
         self._domain, self._zid = domain, str(self._session.info.zid())
         self._tokens = [self._alive(f"{_NODE}/NN/%/%/cosim")]
         self._publishers: dict[str, tuple[zenoh.Publisher, bytes]] = {}
+        self._subscribers: list[zenoh.Subscriber[None]] = []
         self._sent: dict[str, int] = {}
 
     def close(self) -> None:
@@ -73,13 +83,23 @@ class RosNode:
         attachment = struct.pack("<qqB16s", number, time, len(gid), gid)
         publisher.put(bytes(_STORE.serialize_cdr(message, kind)), attachment=attachment)
 
+    def subscribe(self, topic: str, kind: str, take: Callable[[bytes], None]) -> None:
+        """Let `take` have each message of `kind` on `topic`, to `read`, in a thread of zenoh."""
+        key, _ = self._endpoint("MS", topic, kind)
+        self._subscribers.append(self._session.declare_subscriber(key, lambda sample: take(sample.payload.to_bytes())))
+
     def _declare(self, topic: str, kind: str) -> tuple[zenoh.Publisher, bytes]:
+        key, number = self._endpoint("MP", topic, kind)
+        gid = bytes.fromhex(self._zid.zfill(32))[:12] + number.to_bytes(4, "little")  # no other publisher has it
+        return self._session.declare_publisher(key), gid
+
+    def _endpoint(self, what: str, topic: str, kind: str) -> tuple[str, int]:
+        """Key expression and number of a new publisher (MP) or subscriber (MS), which the graph now has."""
         package, folder, name = kind.split("/")
         described = f"{package}::{folder}::dds_::{name}_/{_STORE.hash_rihs01(kind)}"
-        number = len(self._publishers) + 1
-        self._tokens.append(self._alive(f"{number}/MP/%/%/cosim/{topic.replace('/', '%')}/{described}/{_QOS}"))
-        gid = bytes.fromhex(self._zid.zfill(32))[:12] + number.to_bytes(4, "little")  # no other publisher has it
-        return self._session.declare_publisher(f"{self._domain}/{topic.lstrip('/')}/{described}"), gid
+        number = len(self._tokens)
+        self._tokens.append(self._alive(f"{number}/{what}/%/%/cosim/{topic.replace('/', '%')}/{described}/{_QOS}"))
+        return f"{self._domain}/{topic.lstrip('/')}/{described}", number
 
     def _alive(self, entity: str) -> zenoh.LivelinessToken:
         key = f"@ros2_lv/{self._domain}/{self._zid}/{_NODE}/{entity}"

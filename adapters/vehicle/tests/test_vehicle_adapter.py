@@ -5,25 +5,32 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from ruamel.yaml import YAML
 
 from cosim.adapters.vehicle import ADAPTER, AUTOPILOT, BEHAVIOUR, ENGAGEMENT, IMPACT
 from cosim.adapters.vehicle.config import VehicleConfig
 from cosim.adapters.vehicle.keys import Disengage, Engage, Pack, Vehicle
+from cosim.adapters.vehicle.orders import Go
 from cosim.adapters.vehicle.roster import airframe
+from cosim.bus.steering import event_kinds, read_event
 from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Event, Fleet, Geo, Node, Scene, SlotRange
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, fault
 from cosim.contract.signals import MOBILITY, VEHICLE
 from cosim.physics.vehicles import Copter, Rover, phases
+from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
 from cosim.scenario.plan.scene import happenings
 from cosim.testing import check_adapter
 
@@ -329,6 +336,94 @@ def test_a_copter_that_is_ordered_flies_where_it_is_sent_and_home():
     assert seen == pytest.approx([0.0, 0.0, 2.0], abs=1.0)
     config = VehicleConfig.model_validate({"missions": {"uav": {"ordered": True}}})
     assert [read.signal for read in ADAPTER.ports_of(config).reads] == ["peer_link", "destination"]
+
+
+def go(at, *place, node="uav"):
+    to = {"to": [f"{value} m" for value in place]} if place else {}
+    event = Go.model_validate({"at": f"{at} s", "do": "go", "node": node, **to})
+    return list(happenings(event, lambda _: (SlotRange(0),)))
+
+
+def test_a_copter_flies_where_events_send_it_and_home():
+    events = [*go(3, 40, 30, 25), *go(30, -20, 0), *go(60)]
+    run = Run(missions={"uav": {"ordered": True, "speed": "8 m/s"}})
+    assert run.to(2.0, events).at(0) == (0.0, 0.0, 2.0)
+    assert run.to(29.0, events).at(0) == pytest.approx((40.0, 30.0, 25.0), abs=1.0)
+    assert run.to(59.0, events).at(0) == pytest.approx((-20.0, 0.0, 17.0), abs=1.0)  # 15 m above home
+    assert run.to(140.0, events).at(0) == pytest.approx((0.0, 0.0, 2.0), abs=1.0)
+
+
+def test_an_event_is_the_order_that_the_signal_is_and_the_last_one_holds():
+    """Who writes `destination` says the same thing at every step: only a change of it is an order."""
+
+    def fly(told, *events):
+        run, ways = Run(missions={"uav": {"ordered": True}}), []
+        for time in range(61):
+            place = next(goal for begin, goal in reversed(told) if begin <= time)
+            goal = {axis: np.array([value]) for axis, value in zip("xyz", place, strict=True)}
+            sent = {"destination": (Frame("destination", float(time), np.array([0], np.int32), goal),)}
+            due = [event for event in events if event.at == time]
+            mobility = run.adapter.step(float(time), Inputs(sent, due))[0]
+            ways.append([float(mobility[axis][0]) for axis in "xyz"])
+        return ways
+
+    nowhere = (math.nan,) * 3
+    there, back = (40.0, 30.0, 25.0), (-20.0, 0.0, 25.0)
+    signal = fly([(0, nowhere), (4, there), (31, back)])
+    assert signal[60] == pytest.approx(list(back), abs=1.0)
+    assert fly([(0, nowhere)], *go(3, *there), *go(30, *back)) == signal
+    assert fly([(0, nowhere), (4, there)], *go(30, *back)) == signal  # though the signal goes on to say `there`
+    assert fly([(0, nowhere), (31, back)], *go(3, *there)) == signal
+
+
+SENT = """\
+apiVersion: cosim/v1
+kind: Scenario
+name: sent
+run: {duration: 9 s, step: 1 s}
+nodes:
+  uav-[1..2]: {kind: uav, at: "uniform in circle of 50 m", vehicle: {frame: copter}}
+  mast: {kind: edge, at: [5 m, 5 m]}
+adapters:
+  vehicle: {missions: {uav-1: {ordered: true}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ("node: uav-1, to: [20 m, 40 m, 15 m]", ""),
+        ("node: uav-1, to: [20 m, 40 m]", ""),
+        ("node: uav-1", ""),
+        ("node: uav-2", "'uav-2' is sent nowhere: write missions: {uav-2: {ordered: true}}"),
+        ("node: mast", "needs a node with 'vehicle'"),
+        ("to: [20 m, 40 m]", "'do: go' needs 'node'"),
+        ("node: uav-1, for: 5 s", "'do: go' has no end"),
+        ("node: uav-1, to: [20 m, 40 m, -5 m]", "-5 m is not above the ground of 'uav-1', which is as high as its"),
+        ("node: uav-1, to: [20 m, 40 m, 200 km]", "200000 m above the sea is out of reach"),
+        ("node: uav-1, to: [20 m, 40 m, nan]", "to.2"),
+        ("node: uav-1, to: [20, 40 m, 9 m]", "to.0"),
+        ("node: uav-1, to: [20 m]", "to"),
+    ],
+)
+def test_check_and_commands_refuse_places_where_no_copter_can_be_sent(tmp_path, event, said):
+    file = tmp_path / "scenario.cosim.yaml"
+    file.write_text(SENT, "utf-8")
+    plan, keys = compile_plan(load(file)), YAML(typ="safe").load(f"{{{event}}}")
+    with pytest.raises(ScenarioError, match=re.escape(said)) if said else nullcontext():
+        read_event({"do": "go", **keys}, plan, event_kinds(plan))
+    with pytest.raises(ScenarioError, match=re.escape(said)) if said else nullcontext():
+        compile_plan(load(file, [f"events=[{{at: 1 s, do: go, {event}}}]"]))
+
+
+def test_the_ground_below_a_place_is_that_of_the_terrain(tmp_path):
+    grid = "ncols 3\nnrows 2\nxllcorner -50\nyllcorner -50\ncellsize 100\n0 0 80\n0 0 80\n"
+    (tmp_path / "hill.asc").write_text(grid, "ascii")
+    config = VehicleConfig.model_validate({"missions": {"uav": {"ordered": True}}, "terrain": "hill.asc"})
+    scene = Scene.build((replace(DRONE, position=(0.0, 0.0, 0.0)),))
+    for east, why in ((0, ""), (200, "60 m is not above the ground of 'uav', which is at 80.00 m there")):
+        event = Go.model_validate({"at": "1 s", "do": "go", "node": "uav", "to": [f"{east} m", "0 m", "60 m"]})
+        assert event.unfit(config, scene, ["uav"], tmp_path).partition(";")[0] == why
 
 
 def test_a_rover_cannot_be_ordered_and_an_order_has_no_start():

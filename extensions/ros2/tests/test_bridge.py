@@ -16,8 +16,9 @@ pytest.importorskip("rosbags")
 import zenoh
 
 from cosim.contract.frame import Frame, SlotTable
-from cosim.extensions.ros2.bridge import Bridge
+from cosim.extensions.ros2.bridge import Bridge, Goals
 from cosim.extensions.ros2.node import RosNode, ros_name
+from cosim.talk.control import ControlError
 from cosim.talk.publish import TickSnapshot
 
 LIMIT = 60.0
@@ -192,6 +193,101 @@ def test_messages_are_decoded_by_another_cdr(heard):
     link = Status.deserialize(found["uav_0/link"])
     assert (link.level, link.message, link.hardware_id) == (0, "mast-1", "uav-0")
     assert {one.key: one.value for one in link.values} == {"cell": "mast-1", "snr": "12.5"}
+
+
+def test_the_token_of_a_subscriber_is_that_of_rmw_zenoh(peer):
+    pytest.importorskip("zenoh_ros2_sdk")
+    from zenoh_ros2_sdk.entity import EndpointEntity, EntityKind, NodeEntity
+    from zenoh_ros2_sdk.keyexpr import endpoint_liveliness_keyexpr, topic_keyexpr
+    from zenoh_ros2_sdk.qos import DEFAULT_QOS_PROFILE
+    from zenoh_ros2_sdk.utils import ros2_to_dds_type
+
+    session, endpoint = peer
+    tokens, taken, kind = Queue(), Queue(), "geometry_msgs/msg/PoseStamped"
+    session.liveliness().declare_subscriber("@ros2_lv/7/**", tokens.put, history=True)
+    with closing(RosNode(7, endpoint)) as node:
+        node.subscribe("/uav_1/goal_pose", kind, taken.put)
+        found = [str(tokens.get(timeout=LIMIT).key_expr) for _ in range(2)]
+        token = next(one for one in found if "/MS/" in one)
+        digest = token.split("/")[11]
+        here = NodeEntity(domain_id=7, session_id=token.split("/")[2], node_id=0, node_name="cosim", namespace="/")
+        end = EndpointEntity(
+            node=here, entity_id=1, kind=EntityKind.SUBSCRIPTION, name="/uav_1/goal_pose",
+            dds_type_name=ros2_to_dds_type(kind), type_hash=digest, qos=DEFAULT_QOS_PROFILE.encode(),
+        )  # fmt: skip
+        assert token == endpoint_liveliness_keyexpr(end)
+        until = time.monotonic() + LIMIT
+        while taken.empty():
+            assert time.monotonic() < until
+            session.put(topic_keyexpr(7, "/uav_1/goal_pose", ros2_to_dds_type(kind), digest), b"goal")
+            time.sleep(0.05)
+        assert taken.get() == b"goal"
+
+
+def test_goals_are_given_to_the_run(peer):
+    """They are written by another CDR, at the key of the subscriber's token as rmw_zenoh's design document has it."""
+    pycdr2 = pytest.importorskip("pycdr2")
+    from pycdr2.types import float64, int32, uint32
+
+    @dataclass
+    class Pose(pycdr2.IdlStruct):
+        sec: int32
+        nanosec: uint32
+        frame_id: str
+        x: float64
+        y: float64
+        z: float64
+        i: float64 = 0.0
+        j: float64 = 0.0
+        k: float64 = 0.0
+        w: float64 = 1.0
+
+    session, endpoint = peer
+    tokens, given, said = Queue(), Queue(), []
+
+    def order(node, to):
+        if node == "uav-1":
+            raise ControlError("it does not fly")
+        given.put((node, to))
+
+    session.liveliness().declare_subscriber("@ros2_lv/7/**", tokens.put, history=True)
+    with closing(RosNode(7, endpoint)) as node:
+        goals = Goals(node, order, said.append)
+        goals.take(snapshot(0.0, 2))
+        goals.take(snapshot(1.0, 2))
+        ends = {}
+        for _ in range(3):
+            parts = str(tokens.get(timeout=LIMIT).key_expr).split("/")
+            if parts[5] != "NN":
+                ends[parts[9]] = parts
+        assert ends.keys() == {"%uav_0%goal_pose", "%uav_1%goal_pose"}
+        name, kind = ends["%uav_0%goal_pose"], "geometry_msgs::msg::dds_::PoseStamped_"
+        assert name[3:4] + name[5:9] == ["0", "MS", "%", "%", "cosim"]
+        assert (name[10], name[12]) == (kind, "::,10:,:,:,,")
+        assert {end[4] for end in ends.values()} == {"1", "2"}
+
+        def until(topic, data, done):
+            end = time.monotonic() + LIMIT
+            while not done():
+                assert time.monotonic() < end, said
+                session.put(f"7/{topic}/goal_pose/{kind}/{name[11]}", data)
+                time.sleep(0.05)
+                goals.take(snapshot(2.0, 2))
+
+        def message(frame="map", up=15.25):
+            return Pose(1, 2, frame, 20.5, -40.0, up).serialize()
+
+        until("uav_0", message(), lambda: not given.empty())
+        assert given.get() == ("uav-0", ["20.500000 m", "-40.000000 m", "15.250000 m"])
+        until("uav_0", message(up=0.0), lambda: ("uav-0", ["20.500000 m", "-40.000000 m"]) in given.queue)
+        assert not said
+        for topic, data, why in (
+            ("uav_0", message("odom"), "a goal of 'uav-0' is not taken: it is in the frame 'odom', not in 'map'"),
+            ("uav_0", message()[:40], "40 B are no geometry_msgs/msg/PoseStamped"),
+            ("uav_0", b"", "0 B are no geometry_msgs/msg/PoseStamped"),
+            ("uav_1", message(), "a goal of 'uav-1' is not taken: it does not fly"),
+        ):
+            until(topic, data, lambda why=why: any(why in one for one in said))
 
 
 def test_hashes_of_types_are_those_that_ros_publishes():

@@ -22,6 +22,9 @@ export function steering(scene, state) {
 
   const some = (names) => names.slice(0, NAMED).join(", ") + (names.length > NAMED ? ` and ${names.length - NAMED} more` : "");
 
+  /** What was written: a text, or in brackets a list. */
+  const read = (text) => /^\[.*\]$/.test(text) ? text.slice(1, -1).split(",").map((part) => part.trim()) : text;
+
   /** What an event will happen to, and when. */
   function done({ event, time }) {
     const where = event.link.map(some).join("/") || some(event.nodes);
@@ -55,7 +58,7 @@ export function steering(scene, state) {
   form.onsubmit = async (e) => {
     e.preventDefault();
     const event = { do: form.elements.do.value };
-    for (const { name, value } of $("fields").querySelectorAll("input")) if (value.trim()) event[name] = value.trim();
+    for (const { name, value } of $("fields").querySelectorAll("input")) if (value.trim()) event[name] = read(value.trim());
     await send({ do: "inject", event });
   };
   return show;

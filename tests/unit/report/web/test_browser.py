@@ -306,6 +306,8 @@ def test_a_live_run_is_watched_and_steered(browser, tmp_path):
             until(lambda: "fail" in page.text("#events"), "the event did not happen")
             until(lambda: "interactive" in page.text("#badges"))
             until(lambda: "recover" in page.text("#events"), "the event was not undone")
+            inject(browser, page, "recover", node="[north, south]")
+            until(lambda: page.text("#answer").startswith("recover at north, south, with"), "the list was not read")
             until(lambda: len(browser.find_elements("css selector", ".chart canvas")) >= 3, "there are no charts")
 
             process.send_signal(signal.SIGTERM)
