@@ -51,6 +51,7 @@ class Measurement:
 
     own: OwnService
     loads: tuple[float, ...]
+    rates: tuple[float, ...]  # Hz
     service: float  # s of a request alone, the median
     means: tuple[float, ...]  # s, measured mean response under each load
     again: tuple[Recorded, ...] = ()  # of the loads held back, from a second recording of the same requests
@@ -131,11 +132,12 @@ def measure(
         together = asyncio.run(_closed(make, [LoadRequest(0.0, kernel, size)] * min(count, 4000), _TOGETHER))
         began = min(a.request.time for a in together)
         capacity = len(together) / (max(a.ended for a in together) - began)
+        rates = tuple(load * capacity for load in loads)
         # The loads, then those held back once more: the same requests.
         which = [*range(len(loads)), *range(len(loads) - held_back, len(loads))]
         slots = [(place, block) for block in range(_BLOCKS) for place in range(len(which))[:: -1 if block % 2 else 1]]
         asked = {
-            (place, block): poisson(loads[k] * capacity, seconds / _BLOCKS, [(kernel, size)], (seed, k, block))
+            (place, block): poisson(rates[k], seconds / _BLOCKS, [(kernel, size)], (seed, k, block))
             for place, k in enumerate(which)
             for block in range(_BLOCKS)
         }
@@ -154,7 +156,7 @@ def measure(
     disturbances = tuple(kept[slot][1] for slot in slots)
     warnings = tuple(f"a block was disturbed: {one}" for one in disturbances if one.disturbed)
     again = tuple(reported[len(loads) :])
-    return Measurement(own, tuple(loads), lone, means, again, disturbances, warnings)
+    return Measurement(own, tuple(loads), rates, lone, means, again, disturbances, warnings)
 
 
 Block = tuple[list[Answered], Disturbance]
