@@ -32,8 +32,8 @@ LIMITS = {
     "arrows": 71,
     "circles of rooms": 0,
     "circles of modules": 0,
-    "lines of the core": 104_815,
-    "lines": 149_431,
+    "lines of the core": 104_820,
+    "lines": 149_435,
     "class names with several homes": 10,
 }
 
