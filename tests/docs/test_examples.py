@@ -56,6 +56,7 @@ EXTENSIONS = {
     "predictor.md": ["extcloudsim"], "publish.md": ["research_object"],
     "reproduce.md": ["reproduce"], "schedulers.md": ["cosco", "metanet"],
     "traces.md": ["traces"], "twin-edge.md": ["published_data"], "twin-simtune.md": ["simtune"],
+    "view.md": ["foxglove", "ros2"],
 }  # fmt: skip
 
 

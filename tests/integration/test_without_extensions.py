@@ -20,6 +20,8 @@ NEED = {
     "import edgecloudsim --out x": "edgecloudsim",
     "export srsran run --out x": "radio_logs",
     "export mcap run": "foxglove",
+    "foxglove tcp://127.0.0.1:1": "foxglove",
+    "ros2 tcp://127.0.0.1:1": "ros2",
     "export fmu scenarios/hello": "fmu",
     "publish run": "research_object",
     "import mlsysops node.yaml --out x": "mlsysops",
@@ -122,7 +124,7 @@ def test_the_tests_of_the_core_need_no_extension(tmp_path):
     marks = "not slow and not chaos and not netns and not docker and not browser"
     done = python(folder, "-m", "pytest", "-q", "-rs", "-m", marks, *map(str, asking), timeout=1200)
     assert done.returncode == 0, done.stdout
-    for name in sorted(set(NEED.values()) - {"fmu", "foxglove", "mail_mmsg", "maps", "mlsysops", "radio_logs"}):
+    for name in sorted(set(NEED.values()) - {"fmu", "foxglove", "mail_mmsg", "maps", "mlsysops", "radio_logs", "ros2"}):
         assert f"the extension '{name}' is not there" in done.stdout
 
 
