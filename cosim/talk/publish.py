@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic, sleep
@@ -67,6 +67,7 @@ AGAIN = (0.1, 0.25, 0.5)  # s after the last message that it is sent again
 
 WAITING = 2  # messages kept for an observer whose connection is full
 _PASSED = 64  # messages that a slow observer passes over at once
+_LOOK = 0.2  # s between two looks at whether to end
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +222,14 @@ class Subscriber(Closing):
         buffers.end()
         time, state = float(body["time"]), body["state"]
         return TickSnapshot(message.number, time, tuple(frames), self._run, self._scene, state, self._tables)
+
+    def until_end(self) -> Iterator[TickSnapshot]:
+        """All that is seen of a run until its end."""
+        snapshot = None
+        while snapshot is None or not snapshot.state.get("ended"):
+            snapshot = self.latest(_LOOK)
+            if snapshot is not None:
+                yield snapshot
 
     def close(self) -> None:
         """Stop observing."""

@@ -17,7 +17,6 @@ from cosim.extensions.foxglove.topics import MOST_NODES, Topics, nanoseconds
 from cosim.report.web.pictures import LivePictures
 from cosim.talk.publish import Subscriber, TickSnapshot
 
-_LOOK = 0.2  # s between two looks at whether to end
 _KINDS = {"f": "double", "b": "bool"}
 
 
@@ -115,9 +114,5 @@ def serve(
     """Serve what the run at `address` publishes until it has ended; `say` receives where."""
     with Subscriber(address, token) as subscriber, closing(LiveServer(host, port, folder)) as server:
         say(f"{server.address} has the run at {address}: open it as a Foxglove WebSocket")
-        ended = False
-        while not ended:
-            snapshot = subscriber.latest(_LOOK)
-            if snapshot is not None:
-                server.take(snapshot)
-                ended = bool(snapshot.state.get("ended"))
+        for snapshot in subscriber.until_end():
+            server.take(snapshot)

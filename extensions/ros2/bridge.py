@@ -23,7 +23,6 @@ from cosim.report.web.pictures import LivePictures
 from cosim.talk.control import ControlError
 from cosim.talk.publish import Subscriber, TickSnapshot
 
-_LOOK = 0.2  # s between two looks at whether to end
 _NONE = np.zeros(36)  # no covariance is known
 _DISCHARGING, _PRESENT = 2, True  # of sensor_msgs/BatteryState
 _OK, _WARN = 0, 1  # of diagnostic_msgs/DiagnosticStatus
@@ -129,14 +128,11 @@ def bridge(
 ) -> None:
     """Publish what the run at `address` does at `node` until it has ended, and let it have `goals`."""
     with Subscriber(address, token) as subscriber:
-        found, ended = Bridge(node, folder), False
-        while not ended:
-            snapshot = subscriber.latest(_LOOK)
-            if snapshot is not None:
-                found.take(snapshot)
-                ended = bool(snapshot.state.get("ended"))
-                if goals is not None and not ended:
-                    goals.take(snapshot)
+        found = Bridge(node, folder)
+        for snapshot in subscriber.until_end():
+            found.take(snapshot)
+            if goals is not None and not snapshot.state.get("ended"):
+                goals.take(snapshot)
 
 
 def _time(time: float) -> Any:  # noqa: ANN401 - a class that the type store makes
