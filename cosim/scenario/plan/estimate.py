@@ -112,17 +112,10 @@ def estimate(plan: Plan) -> Estimate:
     seconds = tasks * TASK_SECONDS + rows * ROW_SECONDS
     seconds += sum(plan.ticks / adapter.period * STEP_SECONDS for adapter in plan.adapters)
     paced = plan.duration / plan.pacing if plan.pacing > 0.0 else 0.0
+    fixed = BASE_MEMORY + sum(plan.held.values())
     return Estimate(
         tasks=tasks,
-        memory=math.fsum(
-            [
-                BASE_MEMORY,
-                SLOT_MEMORY * _slots(scene),
-                PAIR_MEMORY * pairs,
-                TASK_MEMORY * crowd,
-                *plan.held.values(),
-            ]
-        ),
+        memory=fixed + SLOT_MEMORY * _slots(scene) + PAIR_MEMORY * pairs + TASK_MEMORY * crowd,
         disk=_disk(plan, tasks),
         seconds=max(seconds, paced),
         heaviest=max(made, key=made.__getitem__, default=""),
