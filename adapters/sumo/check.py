@@ -187,7 +187,7 @@ def _took(config: SumoConfig, context: Context) -> Iterator[Problem]:
     with suppress(OSError, EOFError, zlib.error):  # SUMO reports it better
         if network is not None:
             with opened(network) as stream:
-                size = sum(map(len, iter(lambda: stream.read(1 << 20), b"")))
+                size = stream.seek(0, os.SEEK_END)  # unpacked
             text = f"'{network.name}' is a network of {size / 1e6:.3g} MB"
             yield Problem(text, at, fatal=False, note=True, memory=MEMORY * size)
     begin = _seconds(given.get("begin", given.get("b", "0"))) if config.begin is None else config.begin
