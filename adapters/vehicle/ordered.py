@@ -31,7 +31,7 @@ class OrderedCopters:
         self.rows = np.array(sorted(parts), np.int64)
         self._row_of = {int(roster.slots[row]): k for k, row in enumerate(self.rows.tolist())}
         self._goal = np.full((len(self.rows), 3), np.nan)  # m, NaN: home
-        self._told = self._goal.copy()  # by the signal
+        self._signalled = self._goal.copy()  # as the signal has it
         self._failed = np.zeros(len(self.rows), bool)
         for row, part in parts.items():
             if part.speed is not None:
@@ -41,13 +41,13 @@ class OrderedCopters:
         """Take in the signal `destination`; who is not in it goes home."""
         if not frames or not len(self.rows):
             return
-        told = np.full_like(self._goal, np.nan)
+        goal = np.full_like(self._goal, np.nan)
         for frame in frames:
             for place, slot in enumerate(frame.slot.tolist()):
                 if slot in self._row_of:
-                    told[self._row_of[slot]] = [frame[axis][place] for axis in "xyz"]
-        new = ((told != self._told) & ~(np.isnan(told) & np.isnan(self._told))).any(axis=1)
-        self._goal[new], self._told = told[new], told
+                    goal[self._row_of[slot]] = [frame[axis][place] for axis in "xyz"]
+        new = ~((goal == self._signalled) | np.isnan(goal) & np.isnan(self._signalled)).all(axis=1)
+        self._goal[new], self._signalled = goal[new], goal
 
     def send(self, nodes: Sequence[SlotRange], to: Sequence[float] | None) -> None:
         """Those of `nodes` fly to a place [x, y, z] in m, without z 15 m above home; None: home."""

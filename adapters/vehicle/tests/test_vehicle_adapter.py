@@ -356,10 +356,10 @@ def test_a_copter_flies_where_events_send_it_and_home():
 def test_an_event_is_the_order_that_the_signal_is_and_the_last_one_holds():
     """Who writes `destination` says the same thing at every step: only a change of it is an order."""
 
-    def fly(told, *events):
+    def fly(signalled, *events):
         run, ways = Run(missions={"uav": {"ordered": True}}), []
         for time in range(61):
-            place = next(goal for begin, goal in reversed(told) if begin <= time)
+            place = next(goal for begin, goal in reversed(signalled) if begin <= time)
             goal = {axis: np.array([value]) for axis, value in zip("xyz", place, strict=True)}
             sent = {"destination": (Frame("destination", float(time), np.array([0], np.int32), goal),)}
             due = [event for event in events if event.at == time]
