@@ -5,10 +5,10 @@
     found[0].bands["response"]  # of "as it is"; found[1] of "one more"
 
 A scenario of the continuum alone is run in batches: the last seconds of the run are repeated from its recorded tasks,
-so that queues are as full as in the run, then tasks arrive at the rates measured in these seconds. A rate is known as
-well as its count tells, so each run draws it from its posterior. All candidates get the same arrivals and the same
-draws, so that their differences have little noise; these are reported too. Any other scenario is made again up to now
-and branched there (`cosim.twin.prediction.coupled`).
+so that queues are as full as in the run, then tasks arrive at the rates measured in these seconds. A rate is as
+uncertain as the count of its arrivals leaves it, so each run draws it from its posterior. All candidates get the same
+arrivals and the same draws, so that their differences have little noise; these are reported too. Any other scenario is
+made again up to now and branched there (`cosim.twin.prediction.coupled`).
 """
 
 from __future__ import annotations
