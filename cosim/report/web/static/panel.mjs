@@ -36,15 +36,15 @@ export function showDetail(detail, world, follow, time = null) {
 
 /** What a drone took last; the server renders it where it has the field, and else the figure is taken away. */
 function picture(detail, time) {
-  const told = detail.signals.picture;
-  if (!Number.isFinite(told?.taken)) return [];
-  const at = time === null ? "" : `&at=${told.taken}`, density = quantity(told.density, "");
+  const reported = detail.signals.picture;
+  if (!Number.isFinite(reported?.taken)) return [];
+  const at = time === null ? "" : `&at=${reported.taken}`, density = quantity(reported.density, "");
   const image = element("img", {
-    src: `/api/picture?node=${detail.node}&taken=${told.taken}${at}`, alt: `What ${detail.name} took at ${clock(told.taken)}: ${told.found} weeds found`,
+    src: `/api/picture?node=${detail.node}&taken=${reported.taken}${at}`, alt: `What ${detail.name} took at ${clock(reported.taken)}: ${reported.found} weeds found`,
     onerror: (e) => e.target.closest("figure").remove(),
   });
   return [element("figure", { class: "picture" }, image,
-    element("figcaption", {}, `Picture ${told.pictures}, ${clock(told.taken)}: ${told.found} weeds found, ${density} per m², rendered`))];
+    element("figcaption", {}, `Picture ${reported.pictures}, ${clock(reported.taken)}: ${reported.found} weeds found, ${density} per m², rendered`))];
 }
 
 const FROM = 1e5, DECADES = 3; // bit/s at the left end, and what lies between it and the right one
