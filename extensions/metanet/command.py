@@ -79,26 +79,28 @@ def schedulers(
             if done == total or done % len(entries) == 0:
                 note(f"{done}/{total}  {row.world}, seed {row.seed}")
 
-        ended: list[Any] = []  # table.EndedEntry
+        failed: list[str] = []
 
-        def left(one: Any) -> None:  # noqa: ANN401 - table.Ended
-            ended.append(one)
-            note(str(one))
+        def left(one: object) -> None:  # table.FailedEntry
+            failed.append(str(one))
+            note(failed[-1])
 
         limits = table.EntryLimits(time_of(limit, "limit"), time_of(timeout, "timeout"))
         try:
             entries = [table.entry(name, limits, model) for name in dict.fromkeys(names)]
             rows = table.fill(
-                out, entries, worlds, suite.SEEDS[:seeds], workers=workers, notify=reported, limits=limits, ended=left
+                out, entries, worlds, suite.SEEDS[:seeds], workers=workers, notify=reported, limits=limits, failed=left
             )
         except SchedulerError as error:
             raise SetupError(str(error)) from error
+        if not rows:
+            raise SetupError("; ".join(failed))
         there = {row.entry for row in rows}
         found = table.compared(rows, [one for one in entries if one.name in there])
-        found["ended"] = [str(one) for one in ended]
+        found["failed"] = failed
         (out / "leaderboard.md").write_text(table.markdown(found), encoding="utf-8")
         emit(found | {"folder": str(out)}, as_json, lambda: _text(found, out))
-        if ended:
+        if failed:
             raise typer.Exit(1)
 
 
@@ -111,4 +113,4 @@ def _text(found: dict[str, Any], out: Path) -> str:
         best = f"{line['with_best']}/{line['worlds']}"
         shown = f"{line['entry']:<{wide}} {line['score']:>6.3f} {band(line):>15} {best:>9}"
         lines.append(f"{shown} {line['late']:>6.1%} {line['cpu']:>7.2f}")
-    return "\n".join([*lines, *found["ended"], f"page  {out / 'leaderboard.md'}"])
+    return "\n".join([*lines, *found["failed"], f"page  {out / 'leaderboard.md'}"])

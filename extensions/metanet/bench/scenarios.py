@@ -101,7 +101,7 @@ def run(world: str, policy: str, seed: int, limit: float | None = None) -> suite
     with TemporaryDirectory() as folder:
         outcome = session.run(path, overrides=asked, out=folder)
     if outcome.status != "complete":
-        raise SchedulerError(f"entry '{policy}' does not reach the end of world {world}, seed {seed}: {outcome.error}")
+        raise SchedulerError(f"the run does not reach its end: {outcome.error}")
     figures = {name: 0.0 if value is None else float(value) for name, value in outcome.figures.items()}
     created = figures["tasks_created"]
     completed, failed = figures["tasks_completed"], figures["tasks_failed"]

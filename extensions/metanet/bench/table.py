@@ -69,8 +69,8 @@ class EntryLimits:
 
 
 @dataclass(frozen=True)
-class EndedEntry:
-    """An entry that was ended since it took too long, and where."""
+class FailedEntry:
+    """An entry that failed or took too long, and where."""
 
     entry: str
     world: str
@@ -78,7 +78,7 @@ class EndedEntry:
     why: str
 
     def __str__(self) -> str:
-        return f"entry '{self.entry}' was ended: {self.why} (world {self.world}, seed {self.seed})"
+        return f"entry '{self.entry}' fails in world {self.world}, seed {self.seed}: {self.why}"
 
 
 def entries_of(model: str) -> tuple[str, ...]:
@@ -176,12 +176,13 @@ def read(folder: Path) -> list[TableRow]:
 def fill(
     folder: Path, entries: Sequence[TableEntry], worlds: Sequence[str], seeds: Sequence[int], *, workers: int = 1,
     notify: Callable[[int, int, TableRow], None] | None = None, limits: EntryLimits | None = None,
-    ended: Callable[[EndedEntry], None] | None = None,
+    failed: Callable[[FailedEntry], None] | None = None,
 ) -> list[TableRow]:  # fmt: skip
     """Run what `folder` does not hold yet, write each result as it comes, and return the requested results.
 
-    With `limits` entries of others run in processes of their own. One that takes longer is ended and reported to
-    `ended`; nothing of that entry is run any more or returned.
+    With `limits` entries of others run in processes of their own, and one that takes longer is ended. An entry that
+    fails or is ended is passed to `failed`, and nothing of it is returned. Raises `SchedulerError` for such an entry
+    where there is no `failed`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     have = {(row.entry, row.digest, row.suite, row.world, row.seed): row for row in read(folder)}
@@ -189,12 +190,14 @@ def fill(
         (each.name, each.digest, frozen(world), world, seed) for world in worlds for seed in seeds for each in entries
     ]
     missing = [key for key in wanted if key not in have]
-    out = dict[str, EndedEntry]()
+    out = dict[str, FailedEntry]()
     kept = SealedLines(folder / FILE)
     for done, found in enumerate(_run(missing, workers, limits, out), 1):
-        if isinstance(found, EndedEntry):
-            if out.setdefault(found.entry, found) is found and ended is not None:
-                ended(found)
+        if isinstance(found, FailedEntry):
+            if failed is None:
+                raise SchedulerError(str(found))
+            if out.setdefault(found.entry, found) is found:
+                failed(found)
             continue
         kept.append({"row": vars(found)})
         have[found.entry, found.digest, found.suite, found.world, found.seed] = found
@@ -207,10 +210,10 @@ Key = tuple[str, str, str, str, int]  # entry, its digest, that of the suite, wo
 
 
 def _run(
-    missing: Sequence[Key], workers: int, limits: EntryLimits | None, out: Mapping[str, EndedEntry]
-) -> Iterator[TableRow | EndedEntry]:
+    missing: Sequence[Key], workers: int, limits: EntryLimits | None, out: Mapping[str, FailedEntry]
+) -> Iterator[TableRow | FailedEntry]:
     """Rows as they come; with `limits` those of others after ours, without those of an entry that is `out` already."""
-    ours = [(key,) for key in missing if limits is None or key[0] in _OURS]
+    ours = ((key,) for key in missing if (limits is None or key[0] in _OURS) and key[0] not in out)
     yield from (row for _, row in as_they_come(one, ours, workers))
     if limits is None:
         return
@@ -222,19 +225,22 @@ def _run(
                 begun.append(key)
                 yield key, limits.decision
 
-    def lost(number: int, status: int | None) -> TableRow | EndedEntry:
+    def lost(number: int, status: int | None) -> TableRow | FailedEntry:
         name, _, _, world, seed = begun[number]
-        if status not in (None, -signal.SIGALRM):
+        if status is None:
+            why = f"a run took more than {limits.run:g} s"
+        elif status == -signal.SIGALRM:
+            why = f"a decision took more than {limits.decision:g} s"
+        else:
             how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
-            raise SchedulerError(f"entry '{name}' fails in world {world}, seed {seed}: its process ended {how}")
-        what, most = ("a run", limits.run) if status is None else ("a decision", limits.decision)
-        return EndedEntry(name, world, seed, f"{what} took more than {most:g} s")
+            why = f"its process ended {how}"
+        return FailedEntry(name, world, seed, why)
 
     yield from (found for _, found in as_they_come(one, theirs(), workers, limit=limits.run, lost=lost))
 
 
-def one(key: Key, limit: float | None = None) -> TableRow:
-    """Run one entry on one world under one seed. Raises `SchedulerError` where the entry fails.
+def one(key: Key, limit: float | None = None) -> TableRow | FailedEntry:
+    """Run one entry on one world under one seed.
 
     A decision that takes longer than `limit` s ends this process, see `suite.run`.
     """
@@ -242,12 +248,10 @@ def one(key: Key, limit: float | None = None) -> TableRow:
     try:
         here = next((one for one in suite.worlds() if one.name == world), None)
         run = scenarios.run(world, name, seed, limit) if here is None else suite.run(here, name, seed, limit=limit)
-    except SchedulerError:
-        raise
-    except (Exception, SystemExit) as error:  # code of others may fail in any way
-        raise SchedulerError(
-            f"entry '{name}' fails in world {world}, seed {seed}: {errors.error_line(error)}"
-        ) from error
+    except SchedulerError as error:
+        return FailedEntry(name, world, seed, str(error))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - code of others may fail in any way
+        return FailedEntry(name, world, seed, errors.error_line(error))
     return TableRow(name, digest, kind, world, seed, {k: float(v) for k, v in run._asdict().items()})
 
 
@@ -363,9 +367,9 @@ def markdown(found: Mapping[str, Any]) -> str:
         )
         for line in found["board"]
     )
-    if found.get("ended"):
-        lines += ["", "Ended, and in no table:", ""]
-        lines.extend(f"- {one}" for one in found["ended"])
+    if found.get("failed"):
+        lines += ["", "In no table:", ""]
+        lines.extend(f"- {one}" for one in found["failed"])
     for world, cells in found["worlds"].items():
         known = {one.name: one.summary for one in suite.worlds()}
         lines += ["", f"## {world}", "", f"{known.get(world) or scenarios.summary(world)}.", ""]

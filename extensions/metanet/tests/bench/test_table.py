@@ -226,6 +226,15 @@ def test_an_entry_that_fails_is_named_with_the_world_and_the_seed(tmp_path, monk
         table.fill(tmp_path / "out", [table.entry("theirs:policy")], ["small"], [11])
 
 
+@pytest.mark.parametrize("limits", [None, table.EntryLimits()])
+def test_an_entry_that_fails_is_left_out_and_the_others_go_on(tmp_path, monkeypatch, limits):
+    _own(tmp_path, monkeypatch, POLICY.format("raise KeyError('w1')"))
+    failed, entries = [], [table.entry("theirs:policy"), table.entry("least-loaded")]
+    rows = table.fill(tmp_path / "out", entries, ["small"], [11, 12], limits=limits, failed=failed.append)
+    assert [(row.entry, row.seed) for row in rows] == [("least-loaded", 11), ("least-loaded", 12)]
+    assert [(one.entry, one.seed) for one in failed] == [("theirs:policy", 11)]
+
+
 def test_an_entry_that_cannot_be_made_and_weights_that_are_no_file_are_refused(tmp_path, monkeypatch):
     _own(tmp_path, monkeypatch, POLICY.format("pass") + 'policy.weights = "there.npz"\n')
     with pytest.raises(SchedulerError, match=r"cannot be made: KeyError: 'w1' \(.*theirs.py:12, in __init__\)"):
@@ -329,8 +338,8 @@ def test_an_entry_that_does_not_return_is_ended_and_named_and_the_others_go_on(t
     assert done.exit_code == 1, done.output
     found = json.loads(done.stdout[done.stdout.index("{") :])
     assert {line["entry"] for line in found["board"]} == {"least-loaded", "theirs:quick"}
-    said = "entry 'theirs:Stuck' was ended: a decision took more than 3 s (world small, seed 11)"
-    assert found["ended"] == [said]
+    said = "entry 'theirs:Stuck' fails in world small, seed 11: a decision took more than 3 s"
+    assert found["failed"] == [said]
     assert said in (out / "leaderboard.md").read_text(encoding="utf-8")
     assert {one.entry for one in table.read(out)} == {"least-loaded", "theirs:quick"}
     assert not alive(int((tmp_path / "pid").read_text()))  # what it had started has ended with it
@@ -341,9 +350,9 @@ def test_a_run_of_slow_decisions_an_entry_that_ends_its_process_and_one_that_is_
     _own(tmp_path, monkeypatch, SLOW)
     ended = []
     limits, slow = table.EntryLimits(decision=60.0, run=1.0), [table.entry("theirs:slow")]
-    assert table.fill(tmp_path, slow, ["small"], [11, 12], limits=limits, ended=ended.append) == []
+    assert table.fill(tmp_path, slow, ["small"], [11, 12], limits=limits, failed=ended.append) == []
     assert [str(one) for one in ended] == [
-        "entry 'theirs:slow' was ended: a run took more than 1 s (world small, seed 11)"
+        "entry 'theirs:slow' fails in world small, seed 11: a run took more than 1 s"
     ]
     with pytest.raises(SchedulerError, match=r"entry 'theirs:crash' fails in world small, seed 11: .* by SIGABRT"):
         table.fill(tmp_path, [table.entry("theirs:crash")], ["small"], [11], limits=table.EntryLimits())
