@@ -115,6 +115,11 @@ def test_charts_of_nothing_are_left_out(page, options, words):
     assert words not in page(name="lacking", **options).text
 
 
+def test_places_that_matter_to_nothing_come_after_the_charts(tmp_path):
+    source = Page(write_report(write_run(tmp_path, mobility=False, radio=False))).source
+    assert source.index('id="response"') < source.index('id="map"') < source.index('id="ledgers"')
+
+
 def test_the_page_opens_with_its_answer_and_ends_with_its_validity(tmp_path):
     run = write_run(tmp_path)
     metrics = json.loads((run / "metrics.json").read_text())
