@@ -41,7 +41,7 @@ def problems(config: ContinuumConfig, context: Context) -> list[Problem]:
         *_agreements(scene),
         *_elsewhere(config, context.written, at),
         *_files(scene, Path(context.root), context.duration),
-        *(stranded(context) if config.network is None and context.written else ()),
+        *(stranded(context, config.scheduler) if config.network is None and context.written else ()),
     ]
 
 
@@ -296,8 +296,8 @@ def _places(model: str, scene: Scene, at: str) -> Iterator[Problem]:
         yield Problem("no edge node can be an access point", f"{at}.network", hint="add an edge node")
 
 
-def stranded(context: Context) -> Iterator[Problem]:
-    """Devices that no adapter and no link joins to a host, so that all their tasks fail."""
+def stranded(context: Context, scheduler: str) -> Iterator[Problem]:
+    """Devices that no adapter and no link joins to a host that the scheduler would choose, so that their tasks fail."""
     if "resources" in context.written:
         return  # live nodes run tasks as well
     scene, radio = context.scene, "link" in context.written
@@ -306,9 +306,10 @@ def stranded(context: Context) -> Iterator[Problem]:
     wifi = {slot: node.wifi for slot, node in enumerate(scene.nodes) if node.wifi is not None}
     stations = {one.network for slot, one in wifi.items() if one.mode == "access-point" and slot in near}
     cells = {slot for slot, node in enumerate(scene.nodes) if node.cell is not None}
+    themselves = scheduler == "local" or scheduler not in BUILTIN  # the others choose hosts only
 
     def joined(node: Node, slots: Iterable[int]) -> bool:
-        if node.cores > 0 or node.tier != "device" or any(slot in near for slot in slots):
+        if (themselves and node.cores > 0) or node.tier != "device" or any(slot in near for slot in slots):
             return True
         by_station = node.wifi is not None and node.wifi.mode == "station" and node.wifi.network in stations
         by_cell = node.radio is not None and not cells.isdisjoint(near)
@@ -317,12 +318,15 @@ def stranded(context: Context) -> Iterator[Problem]:
 
     for load in scene.workloads:
         every = [(part, scene.template(part.first)) for part in load.sources]
-        lonely = [node.id for part, node in every if not joined(node, range(part.first, part.first + part.count))]
+        lonely = [node for part, node in every if not joined(node, range(part.first, part.first + part.count))]
         if lonely:
             more = f" and {len(lonely) - 1} more" if len(lonely) > 1 else ""
-            text = f"'{lonely[0]}'{more} cannot reach any host, so all tasks of '{load.name}' made there fail"
+            text = f"'{lonely[0].id}'{more} cannot reach any host, so all tasks of '{load.name}' made there fail"
             hint = "add a radio adapter, 'wifi: {mode: station}' with an access point, or a link to a host"
-            yield Problem(text, f"workloads.{load.name}.from", hint=hint, fatal=len(lonely) == len(every))
+            able = any(node.cores > 0 for node in lonely)  # by another scheduler, which may be set during the run
+            if able:
+                hint += f"; scheduler '{scheduler}' does not choose devices, 'local' does"
+            yield Problem(text, f"workloads.{load.name}.from", hint=hint, fatal=len(lonely) == len(every) and not able)
 
 
 def _reach(scene: Scene, hosts: set[int]) -> set[int]:

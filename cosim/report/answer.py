@@ -44,7 +44,7 @@ def sentences(run: Folder) -> list[str]:
         return [f"{_joined(used)}."] if used else []
     came = f"{done:,.0f} of {created:,.0f} tasks ({quantity(done / created, '%')}) were completed"
     times = []
-    if value.get("response_median") is not None and value.get("response_p95") is not None:
+    if done and value.get("response_median") is not None and value.get("response_p95") is not None:
         times = [f"half within {words['response_median']}", f"95 % within {words['response_p95']}"]
     if value.get("late_share") is not None:
         times.append(f"{words['late_share']} late" if value["late_share"] else "none late")

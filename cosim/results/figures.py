@@ -18,10 +18,14 @@ UNFINISHED = 0.05  # of all tasks: above it, those that ended do not stand for a
 
 def warnings(figures: Mapping[str, Figure]) -> list[str]:
     """What readers of a run's figures have to know, wherever they are shown; [] when nothing."""
-    share = figures.get("unfinished_share", {}).get("value")
+    share, created, done, flight = (
+        figures.get(key, {}).get("value")
+        for key in ("unfinished_share", "tasks_created", "tasks_completed", "tasks_in_flight")
+    )
+    if created and done == 0:
+        return [f"none of {created:,.0f} tasks was completed"]
     if share is None or share <= UNFINISHED:
         return []
-    flight, created = (figures[key]["value"] for key in ("tasks_in_flight", "tasks_created"))
     text = f"{flight:,.0f} of {created:,.0f} tasks ({100 * share:.3g} %) were unfinished at the end"
     return [f"{text}: too much load, or too short a run; figures with ≥ are lower bounds"]
 

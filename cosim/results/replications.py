@@ -104,10 +104,14 @@ class Group:
 
 def group_warnings(runs: Sequence[Mapping[str, Figure]]) -> list[str]:
     """The warning of the figures of replications; it is that of the worst run, with how many have one."""
-    found = [(run["unfinished_share"]["value"], warnings(run)) for run in runs if warnings(run)]
+    found = [
+        (run["tasks_completed"]["value"] == 0, run.get("unfinished_share", {}).get("value") or 0.0, warned)
+        for run in runs
+        if (warned := warnings(run))
+    ]
     if not found:
         return []
-    worst = max(found, key=lambda pair: pair[0])[1]
+    worst = max(found, key=lambda one: one[:2])[-1]
     return worst if len(runs) == 1 else [f"{len(found)} of {len(runs)} runs; the worst: {one}" for one in worst]
 
 

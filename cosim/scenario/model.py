@@ -230,7 +230,7 @@ class EventBlock(Block):
     def _has_target(self) -> EventBlock:
         if BUILT_IN_EVENTS[self.do].target == "node":
             if self.node is None or self.link is not None:
-                raise ValueError(f"'do: {self.do}' needs 'node' and no 'link'")
+                raise ValueError(f"'do: {self.do}' needs 'node'; a link fails by 'do: degrade' with 'loss: 100 %'")
         elif self.link is None or self.node is not None or self.link.count("/") != 1:
             raise ValueError(f"'do: {self.do}' needs 'link: a/b' and no 'node'")
         return self

@@ -92,6 +92,11 @@ def test_the_warning_stands_with_the_figures_wherever_they_are_read(runs):
     assert list(compared.warnings.values()) == [[text]]
     assert "warning: " in repr(compared)
     assert group_warnings([cut["figures"], whole["figures"]]) == [f"1 of 2 runs; the worst: {text}"]
+    none = cut["figures"] | {"tasks_completed": {"value": 0.0}}
+    none["tasks_in_flight"] = none["unfinished_share"] = {"value": 0.0}
+    (failed,) = warnings(none)
+    assert failed == f"none of {none['tasks_created']['value']:,.0f} tasks was completed"
+    assert group_warnings([cut["figures"], none]) == [f"2 of 2 runs; the worst: {failed}"]
     assert warnings(cut["figures"]) == [text]
 
 

@@ -32,16 +32,23 @@ def test_tasks_without_a_way_are_refused(tmp_path, drone, house):
     assert "wifi: {mode: station}" in str(error.value)
 
 
+def test_cores_of_devices_that_the_scheduler_does_not_choose_are_no_way(tmp_path):
+    (found,) = warnings(tmp_path, f"{ADHOC}, cpu: 1 x 1 GHz", ADHOC)
+    assert "'uav-1' and 1 more cannot reach any host" in found
+    assert "scheduler 'least-loaded' does not choose devices, 'local' does" in found
+
+
 @pytest.mark.parametrize(
     ("drone", "house", "more"),
     [
         (STATION, POINT, {}),
-        (f"{ADHOC}, cpu: 1 x 1 GHz", ADHOC, {}),
+        (f"{ADHOC}, cpu: 1 x 1 GHz", ADHOC, {"adapters": "wifi: {}, continuum: {scheduler: local}"}),
+        (f"{ADHOC}, cpu: 1 x 1 GHz", ADHOC, {"adapters": "wifi: {}, continuum: {scheduler: edf}"}),
         (ADHOC, f"{ADHOC}, cell: {{}}", {"adapters": "wifi: {}, radio: {}, continuum: {}"}),
         (ADHOC, ADHOC, {"links": "[{between: [uav-*, house], rate: 1 Mbit/s, delay: 1 ms}]"}),
     ],
 )
-def test_tasks_that_have_one_are_not(tmp_path, drone, house, more):
+def test_tasks_that_have_a_way_are_not(tmp_path, drone, house, more):
     assert warnings(tmp_path, drone, house, **more) == ()
 
 
