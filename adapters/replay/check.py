@@ -29,7 +29,7 @@ def problems(config: ReplayConfig, context: Context) -> list[Problem]:
         return [*fleets(context), *error.problems]
     took = Problem(
         f"'{config.file}' {found.summary}", f"adapters.{context.name}", fatal=False, note=True,
-        memory=BYTES_PER_SAMPLE * len(found),
+        memory=BYTES_PER_SAMPLE * len(found), members=len(found.ids),
     )  # fmt: skip
     return [*fleets(context), took, *_room(config, context, found), *_off(config, context, found)]
 

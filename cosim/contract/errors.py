@@ -51,6 +51,7 @@ class Problem:
     fatal: bool = True  # False: a warning, the scenario can be run
     note: bool = False  # with `fatal` False: no warning, but what was taken of a file
     memory: float = 0.0  # with `note`: B that it needs while the run lasts
+    members: int = 0  # with `note`: of the adapter's fleet, at most; 0: not known
 
     def __str__(self) -> str:
         where = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)

@@ -27,6 +27,7 @@ from cosim.contract.geo import LocalFrame
 from cosim.contract.signals import MOBILITY
 from cosim.results.session import run_plan
 from cosim.scenario.plan.compile import plan_of
+from cosim.scenario.plan.estimate import estimate
 
 TEMPLATE = Node("cars", "vehicle", "device")
 
@@ -420,6 +421,19 @@ def test_check_and_run_report_what_a_replay_took_of_its_file(tmp_path):
     said = []
     run_plan(plan, tmp_path / "runs", driver="loop", say=said.append)
     assert f"adapters.replay: {taken}" in said
+
+
+def test_the_estimate_counts_the_tasks_of_the_members_that_the_file_has(tmp_path):
+    table(tmp_path / "cars.csv", [(0, "a", 0, 0), (2, "a", 20, 0), (0, "b", 0, 5), (2, "b", 20, 5)])
+    file = tmp_path / "scenario.cosim.yaml"
+    file.write_text(
+        "apiVersion: cosim/v1\nkind: Scenario\nname: few\nrun: {duration: 2 s, step: 1 s}\n"
+        "adapters: {replay: {file: cars.csv}, continuum: {}}\n"
+        "nodes:\n  car: {kind: vehicle, fleet: replay, capacity: 900}\n  edge: {kind: edge, cpu: 1 x 1 GHz}\n"
+        "links: [{between: [car, edge], rate: 1 Mbit/s, delay: 1 ms}]\n"
+        "workloads: {w: {from: car, arrivals: every 100 ms, input: 1 kB, work: 1 Mcycles}}\n"
+    )
+    assert estimate(plan_of(file)).tasks == 2 * 20
 
 
 def test_times_of_day_go_on_behind_midnight(tmp_path):

@@ -62,8 +62,7 @@ def compile_plan(loaded: Loaded, *, force: bool = False) -> Plan:
     if fatal := [problem for problem in found if problem.fatal]:
         raise ScenarioError(in_order(fatal, loaded.files))
     said = [(one.note, f"{one.path}: {_said(one)}" if one.path else _said(one)) for one in found]
-    held = {one.path: one.memory for one in found if one.memory}
-    plan = compiler.plan([text for note, text in said if not note], [text for note, text in said if note], held)
+    plan = compiler.plan([text for note, text in said if not note], [text for note, text in said if note], found)
     if not force:
         from cosim.scenario.plan.estimate import Machine, estimate
 
@@ -114,6 +113,7 @@ class _Compiler:
                 self.loaded.problem(problem.path, problem.message, problem.hint, fatal=problem.fatal),
                 note=problem.note,
                 memory=problem.memory,
+                members=problem.members,
             )
             if problem.file is None
             else problem
@@ -189,7 +189,7 @@ class _Compiler:
             name for name, kind in kinds.items() if kind.origin == "simulated" and "workloads" in (kind.acts_on or ())
         ]
 
-    def plan(self, warned: Sequence[str], taken: Sequence[str], held: Mapping[str, float]) -> Plan:
+    def plan(self, warned: Sequence[str], taken: Sequence[str], found: Sequence[Problem]) -> Plan:
         """The plan of a scenario without problems."""
         scenario, run = self.loaded.scenario, self.loaded.scenario.run
         waits = any(node.missing == "wait" for _, node in self.scene.computers())
@@ -211,7 +211,8 @@ class _Compiler:
             resolved=self.loaded.text,
             warnings=(*_extrapolated(self.loaded), *warnings(self.scene, self.adapters, self._makers()), *warned),
             taken=tuple(taken),
-            held=held,
+            held={one.path: one.memory for one in found if one.memory},
+            members={one.path: one.members for one in found if one.members},
         )
 
 

@@ -1,8 +1,8 @@
 """Estimate what a plan needs (tasks, memory, disk, time), and what of it this machine does not have.
 
 The figures are rough and meant to distinguish a run of minutes from one that cannot end. The factors were
-measured with the radio and the continuum on one core of a virtual machine. What files of others need, their adapters
-say. The number of members of fleets is unknown: tasks leave them out, memory counts a tenth of the capacity.
+measured with the radio and the continuum on one core of a virtual machine. What files of others need, and how many
+members a fleet has, adapters say that know it. Of other fleets tasks count the capacity, and memory a tenth of it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Estimate:
 def estimate(plan: Plan) -> Estimate:
     """What a run of `plan` takes."""
     scene = plan.scene
-    made = {load.name: _tasks(load, plan.duration) for load in scene.workloads}
+    made = {load.name: _tasks(load, plan) for load in scene.workloads}
     tasks = math.fsum(made.values())
     crowd = math.fsum(_crowd(load, plan) for load in scene.workloads)
     pairs = sum(_count(link.a) * _count(link.b) for link in scene.links)
@@ -133,8 +133,9 @@ def _count(ranges: Sequence[SlotRange]) -> int:
     return sum(part.count for part in ranges)
 
 
-def _makers(load: Workload) -> float:
-    return _count(load.sources) * load.share
+def _makers(load: Workload, plan: Plan) -> float:
+    most = {fleet.first: plan.members.get(f"adapters.{fleet.adapter}", fleet.capacity) for fleet in plan.scene.fleets}
+    return sum(min(part.count, most.get(part.first, part.count)) for part in load.sources) * load.share
 
 
 def _per_second(load: Workload) -> float:
@@ -143,16 +144,17 @@ def _per_second(load: Workload) -> float:
     return load.rate * on * (load.bag[0] if load.arrivals == "bag" else 1.0)
 
 
-def _tasks(load: Workload, duration: float) -> float:
-    span = max(0.0, min(load.stop, duration) - load.start)
-    return 0.0 if load.arrivals == "trace" else _makers(load) * _per_second(load) * span
+def _tasks(load: Workload, plan: Plan) -> float:
+    span = max(0.0, min(load.stop, plan.duration) - load.start)
+    return 0.0 if load.arrivals == "trace" else _makers(load, plan) * _per_second(load) * span
 
 
 def _crowd(load: Workload, plan: Plan) -> float:
     """Tasks of `load` that are made within one step, at most."""
     step = max((adapter.period for adapter in plan.adapters), default=1) * plan.step
-    bag = _makers(load) * load.bag[0] if load.arrivals == "bag" else 0.0
-    return max(min(_makers(load) * _per_second(load) * step, _tasks(load, plan.duration)), bag)
+    makers = _makers(load, plan)
+    bag = makers * load.bag[0] if load.arrivals == "bag" else 0.0
+    return max(min(makers * _per_second(load) * step, _tasks(load, plan)), bag)
 
 
 def _disk(plan: Plan, tasks: float) -> float:

@@ -92,6 +92,7 @@ class Plan:
     warnings: tuple[str, ...] = ()  # what a reader of the results should know: calibrated values that are extrapolated
     taken: tuple[str, ...] = ()  # what adapters took of files of others: rows, members, span
     held: Mapping[str, float] = field(default_factory=dict)  # B of memory that it needs, by its path in the scenario
+    members: Mapping[str, int] = field(default_factory=dict)  # that an adapter's fleet has at most, as far as known
 
     @property
     def step(self) -> float:
@@ -123,7 +124,7 @@ class Plan:
         description make no other run.
         """
         data = dict(self.compact)
-        for words in ("title", "description", "resolved", "warnings", "taken", "held"):
+        for words in ("title", "description", "resolved", "warnings", "taken", "held", "members"):
             del data[words]
         text = json.dumps(data, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
