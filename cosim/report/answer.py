@@ -50,7 +50,8 @@ def sentences(run: Folder) -> list[str]:
         times.append(f"{words['late_share']} late" if value["late_share"] else "none late")
     parts = {phase: value.get(f"{phase}_mean") or 0.0 for phase in PHASES}
     limits = []
-    if total := sum(parts.values()):
+    whole = 0.0 if known.get("response_mean", {}).get("at_least") else value.get("response_mean") or 0.0
+    if (total := sum(parts.values())) > 0.9 * whole:  # else the phases of many tasks are not known
         longest = max(parts, key=lambda phase: parts[phase])
         limits.append(f"{quantity(parts[longest] / total, '%')} of the time is {_PLACES[longest]}")
     if lost := value.get("tasks_failed"):

@@ -2,8 +2,8 @@
 
 Response time of a completed task = ended - created, and splits into upload (uploaded - created),
 queue (started - uploaded; 0 where hosts share their cores among all tasks), compute
-(computed - started) and download (ended - computed). A part covers the tasks that have both its times: a
-job of a graph has no single upload, and hence no queue either.
+(computed - started) and download (ended - computed). A part covers the tasks that have both its times. A job of a graph
+has the first two times of its stage that starts first, and `computed` of the last one.
 
 Quantiles interpolate between neighbours (Hyndman and Fan's type 7). For tasks recorded as statistics, they are those of
 `cosim.results.summary`, within its error.

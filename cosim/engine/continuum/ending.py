@@ -33,8 +33,8 @@ def _row(s: Record, t: Record, status: int, late: bool, now: float) -> Record:
     row = memory.ended(s.ended, s.done)
     s.done += 1
     row.serial, row.device, row.host, row.workload = t.serial, t.device, t.host, t.workload
-    row.created, row.started, row.computed = t.created, t.started, t.computed
-    row.assigned = row.uploaded = math.nan
+    row.created, row.uploaded, row.started, row.computed = t.created, t.uploaded, t.started, t.computed
+    row.assigned = math.nan
     row.input, row.output, row.work, row.deadline = t.input, t.output, t.work, t.deadline
     row.ended, row.status, row.late = now, status, late
     row.value = 0.0
@@ -49,7 +49,7 @@ def _row(s: Record, t: Record, status: int, late: bool, now: float) -> Record:
 def _note(s: Record, t: Record, status: int, late: bool, now: float) -> None:
     """Write the row of task t, which is over."""
     row = _row(s, t, status, late, now)
-    row.assigned, row.uploaded = t.assigned, t.uploaded
+    row.assigned = t.assigned
     if t.job >= 0:
         row.stage = t.stage - memory.workload(s.workloads, t.workload).first_stage
         row.job = memory.job(s.jobs, t.job).serial
@@ -83,7 +83,7 @@ def _close(s: Record, i: int, status: int, now: float) -> None:
         memory.whole(s.stage_tally, t.stage * (1 + STATUSES) + 1 + status).v += 1
         job = memory.job(s.jobs, t.job)
         if t.started == t.started and not job.started <= t.started:
-            job.started = t.started
+            job.uploaded, job.started = t.uploaded, t.started
         if t.computed == t.computed:
             job.computed = t.computed
             job.host = t.host

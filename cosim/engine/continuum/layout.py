@@ -278,7 +278,8 @@ STAGE = _record(
 )  # fmt: skip
 
 JOB = _record(
-    ("created", "f8"), ("started", "f8"), ("computed", "f8"),  # s; first start, last computation
+    ("created", "f8"), ("uploaded", "f8"), ("started", "f8"),  # s; of the stage that starts first
+    ("computed", "f8"),  # s; last computation
     ("input", "f8"), ("output", "f8"), ("work", "f8"),  # B made, B brought back, cycles computed
     ("deadline", "f8"),
     ("key", "u8"),  # stream and

@@ -56,7 +56,8 @@ def _make_job(s: Record, source: Record, n: int, now: float) -> None:
     s.jobs_live += 1
     job.serial = s.serial
     s.serial += 1
-    job.created, job.started, job.computed = now, math.nan, math.nan
+    job.created = now
+    job.uploaded = job.started = job.computed = math.nan
     job.input = size(work.input_law, work.input_a, work.input_b, source.key, n, INPUT)
     if work.arrivals == TRACE:
         traced = memory.traced(s.trace, source.first_row + n - 1).input

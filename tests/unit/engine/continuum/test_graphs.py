@@ -58,7 +58,7 @@ def test_a_chain_goes_from_the_device_over_two_hosts_and_back():
     assert job["ended"] - stages[3]["uploaded"] == pytest.approx(0.2)
     assert (job["status"], job["late"]) == (COMPLETED, 1)
     assert job["created"] == start
-    assert job["started"] == stages[0]["started"]
+    assert [job[name] for name in ("uploaded", "started")] == [stages[0][name] for name in ("uploaded", "started")]
     assert job["computed"] == stages[3]["computed"]
     assert job["host"] == 3
     assert job["work"] == pytest.approx(4.7 * CLOCK)
@@ -67,6 +67,16 @@ def test_a_chain_goes_from_the_device_over_two_hosts_and_back():
     assert books.stages[:, :2].tolist() == [[1, 1]] * 4
     assert books.input == pytest.approx((1e6 + 5e5 + 2e5 + 1e5,) * 2 + (0.0, 0.0))
     assert books.in_flight.tolist() == [0]
+
+
+def test_the_input_of_a_job_is_there_when_that_of_the_stage_is_that_starts_first():
+    load = chain(
+        JobStage(fixed(0.1 * CLOCK), fixed(1e5)), JobStage(fixed(2.0 * CLOCK), fixed(1e5)),
+        JobStage(fixed(0.1 * CLOCK), after=(0, 1), pinned=True),
+    )  # fmt: skip
+    _, start, stages, job = run(load, by_stage(2, 0, None))  # by way of the cloud's link, and without
+    assert start < stages[1]["uploaded"] < stages[0]["uploaded"]
+    assert job["uploaded"] == stages[1]["uploaded"]
 
 
 def test_a_join_waits_for_all_of_its_inputs():
