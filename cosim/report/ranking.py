@@ -10,7 +10,7 @@ from cosim.report.charts import Strip, strips
 from cosim.report.groups import ReportGroup
 from cosim.report.svg import Chart
 from cosim.report.tables import ReportTable, TableCell, amount
-from cosim.report.text import estimated, is_share, label, quantity
+from cosim.report.text import estimated, is_share, label, quantity, span
 from cosim.results.compare import Effect, adjust, effects
 from cosim.results.figures import UNFINISHED
 from cosim.results.replications import GOALS, MeanEstimate, differing
@@ -94,8 +94,8 @@ def _verdict(goal: str, order: Sequence[ReportGroup], effect: Effect) -> str:
     pairs = f"{effect.runs[0]} {'paired seeds' if effect.test == 'paired t' else 'runs each, in no pairs'}"
     if effect.clear and not effect.adjusted >= CLEAR:
         low, high = sorted((abs(effect.low), abs(effect.high)))
-        return f"{best.key} {words}: {mean}, {than} ({quantity(low, unit)} to {quantity(high, unit)}), {pairs}."
-    bounds = f"{quantity(effect.low, unit)} to {quantity(effect.high, unit)}"
+        return f"{best.key} {words}: {mean}, {than} ({span(low, high, unit)}), {pairs}."
+    bounds = span(effect.low, effect.high, unit)
     return (
         f"{best.key} and {second.key} cannot be told apart in {label(goal)}: {mean} and {other} "
         f"(difference {bounds}, {pairs})."
@@ -149,7 +149,7 @@ def _apart(goal: str, effect: Effect | None) -> TableCell:
     sign = "+" if effect.difference > 0 else ""
     text = f"{sign}{quantity(effect.difference, unit)}"
     if isfinite(effect.low):
-        text += f" ({quantity(effect.low, unit)} to {quantity(effect.high, unit)})"
+        text += f" ({span(effect.low, effect.high, unit)})"
     mark = "bad" if effect.clear and not effect.adjusted >= CLEAR else ""
     return TableCell(text, repr(effect.difference), f"p {effect.p:.3g}, after Holm {effect.adjusted:.3g}", True, mark)
 

@@ -149,10 +149,15 @@ def interval(value: object, half: object, unit: str) -> str:
     number, width = number / factor, width / factor
     decimals = max(0, 1 - math.floor(math.log10(width))) if width > 0 else -1
     if 0 <= decimals <= 6:
-        text = f"{number:,.{decimals}f} ± {width:,.{decimals}f}"
+        text = f"{number:,.{decimals}f}{NBSP}±{NBSP}{width:,.{decimals}f}"
     else:
-        text = f"{digits(number)} ± {digits(width, 2)}"
+        text = f"{digits(number)}{NBSP}±{NBSP}{digits(width, 2)}"
     return (f"{text}{NBSP}{name}" if name else text).replace("-", "−")
+
+
+def span(low: float, high: float, unit: str) -> str:
+    """``0 s to 3.55 s``, which no line break divides."""
+    return f"{quantity(low, unit)}{NBSP}to{NBSP}{quantity(high, unit)}"
 
 
 def estimated(key: str, found: MeanEstimate | None) -> str:
@@ -163,7 +168,7 @@ def estimated(key: str, found: MeanEstimate | None) -> str:
     unit = "%" if share else found.unit
     text = interval(found.mean, found.half, unit)
     if found.half is not None and found.low > found.mean - found.half:
-        text = f"{quantity(found.mean, unit)} ({quantity(found.low, unit)} to {quantity(found.high, unit)})"
+        text = f"{quantity(found.mean, unit)} ({span(found.low, found.high, unit)})"
     return f"≥{NBSP}{text}" if found.at_least else text
 
 

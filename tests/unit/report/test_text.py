@@ -65,12 +65,12 @@ def test_shares_are_percentages_by_name_and_range_only():
 
 
 def test_both_numbers_of_an_interval_have_one_unit():
-    assert interval(0.0831, 0.0024, "s") == "83.1 ± 2.4\u00a0ms"
-    assert interval(0.905, 0.0057, "%") == "90.50 ± 0.57\u00a0%"
-    assert interval(253.12, 0.36, "J") == "253.12 ± 0.36\u00a0J"
-    assert interval(-0.12, 0.034, "pp") == "−12.0 ± 3.4\u00a0pp"
+    assert interval(0.0831, 0.0024, "s") == "83.1\u00a0±\u00a02.4\u00a0ms"
+    assert interval(0.905, 0.0057, "%") == "90.50\u00a0±\u00a00.57\u00a0%"
+    assert interval(253.12, 0.36, "J") == "253.12\u00a0±\u00a00.36\u00a0J"
+    assert interval(-0.12, 0.034, "pp") == "−12.0\u00a0±\u00a03.4\u00a0pp"
     assert interval(0.0831, math.nan, "s") == "83.1\u00a0ms"
-    assert interval(0.168, 1.2e-15, "s") == "168 ± 0\u00a0ms"
+    assert interval(0.168, 1.2e-15, "s") == "168\u00a0±\u00a00\u00a0ms"
 
 
 def test_a_duration_has_at_most_two_units():
