@@ -28,6 +28,7 @@ def check(
     from cosim.scenario.plan.compile import checked
     from cosim.scenario.plan.estimate import estimate
     from cosim.scenario.plan.variants import looked_at
+    from cosim.scenario.sweep import expand
 
     with errors(as_json):
         distrust(untrusted)
@@ -37,7 +38,7 @@ def check(
         warned = [
             one for one in plan.warnings if common is None or one in common
         ]  # else some run of the sweep has none
-        cost = estimate(plan)
+        cost, runs = estimate(plan), len(expand(loaded))
         summary = {
             "scenario": plan.name,
             "ok": True,
@@ -47,6 +48,7 @@ def check(
             "adapters": [adapter.name for adapter in plan.adapters],
             "ticks": plan.ticks,
             "estimate": cost.as_dict(),
+            "runs": runs,
             "taken": plan.taken,
             "warnings": warned,
         }
@@ -57,6 +59,7 @@ def check(
             f"{count(len(plan.scene.workloads), 'workload')}, {count(plan.ticks, 'tick')} of {plan.step:g} s, "
             f"adapters {', '.join(adapter.name for adapter in plan.adapters)}\n"
             f"one run: {cost}"
+            + (f"; cosim sweep makes {runs:,}" if runs > 1 else "")
             + "".join(f"\n{text}" for text in plan.taken)
             + "".join(f"\nwarning: {_placed(loaded, warning)}" for warning in warned),
         )

@@ -132,6 +132,7 @@ def _run_once(
 ) -> None:
     from cosim.results.session import run_plan
     from cosim.scenario.plan.compile import checked
+    from cosim.scenario.sweep import expand
 
     loaded, plan = checked(scenario, overrides, force=force)
     if plan.scene.real == "containers":
@@ -151,6 +152,8 @@ def _run_once(
             return
 
     def carry_out(progress: RunProgress) -> Outcome:
+        if (runs := len(expand(loaded))) > 1:
+            progress.say(f"one run, without the sweep; cosim sweep makes its {runs:,} runs")
         return run_plan(
             plan, out, driver=driver, publish=publish, control=control, progress=progress.tick, say=progress.say,
             counting=count_faults,
