@@ -49,7 +49,7 @@ def of_run(folder: Path, since: float, until: float) -> dict[str, float]:
             query = "SELECT ended - created, status::VARCHAR = 'completed' FROM task WHERE created >= ? AND ended <= ?"
             rows = np.array(run.execute(query, [since, until]).fetchall(), np.float64).reshape(-1, 2)
             known = rows[rows[:, 1] != 0.0, 0]
-            found |= {"completed": len(known), "unfinished": len(rows) - len(known)}
+            found |= {"completed": len(known), "failed": len(rows) - len(known)}
             found |= {"response": known.mean(), "response_p95": np.quantile(known, 0.95)}
         query = "SELECT time, power, utilisation FROM host WHERE time >= ? AND time <= ?"
         hosts = np.array(run.execute(query, [since, until]).fetchall(), np.float64).reshape(-1, 3)

@@ -11,7 +11,7 @@ from cosim.engine.continuum.layout import COMPLETED
 from cosim.twin.problem import Floats
 from cosim.twin.telemetry.quantities import Quantity, Rows
 
-_FIGURES = ("response", "response_p95", "completed", "unfinished")
+_FIGURES = ("response", "response_p95", "completed", "failed")
 _HOSTS = ("power", "utilisation")
 _COLUMNS = {"task": ("created", "ended", "workload", "status"), "host": _HOSTS}
 
@@ -29,8 +29,8 @@ class Reported:
         self._quantity = quantity
 
     def values(self, simulated: Rows, end: float) -> Floats:
-        """Of tasks: mean and 95th percentile of the response (s), how many ended, how many did not; of hosts the sum
-        over nodes, averaged over time."""
+        """Of tasks: mean and 95th percentile of the response (s), how many were completed, how many failed; of hosts
+        the sum over nodes, averaged over time."""
         later = simulated.only(simulated.times >= self._quantity.since)
         known = later.values[np.isfinite(later.values)]
         if self._quantity.of_tasks:

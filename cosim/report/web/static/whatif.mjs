@@ -4,8 +4,8 @@ import { ask } from "./wire.mjs";
 import { clock, element, quantity, round } from "./words.mjs";
 
 const $ = (id) => document.getElementById(id);
-const FIGURES = { response: ["response, mean", "s"], response_p95: ["response, 95th percentile", "s"], completed: ["completed tasks", ""], unfinished: ["unfinished tasks", ""] };
-const LESS = new Set(["response", "response_p95", "unfinished"]); // is better
+const FIGURES = { response: ["response, mean", "s"], response_p95: ["response, 95th percentile", "s"], completed: ["completed tasks", ""], failed: ["failed tasks", ""] };
+const LESS = new Set(["response", "response_p95", "failed"]); // is better
 
 /** Offers the candidates of `scene`; `now()` is the time of the run that the page shows, null for the newest state. */
 export function whatIf(scene, now) {
