@@ -60,8 +60,11 @@ def _is_command(name: str) -> bool:
     return name in installed("commands")
 
 
-def _add(app: typer.Typer, name: str, kind: str = "commands") -> None:
-    """Add the command `name`, ours or that of an installed package; one that is not there fails with the reason."""
+def _add(app: typer.Typer, name: str, kind: str = "commands", brief: bool = False) -> None:
+    """Add the command `name`, ours or that of an installed package; one that is not there fails with the reason.
+
+    One that is `brief` has its line in the list of commands, and no more.
+    """
     if kind == "commands" and name in _COMMANDS:
         module, _, attribute = _COMMANDS[name].partition(":")
         found = getattr(import_module(f"cosim.cli.{module}"), attribute)
@@ -75,15 +78,25 @@ def _add(app: typer.Typer, name: str, kind: str = "commands") -> None:
             settings = {"ignore_unknown_options": True}
             app.command(name, help=f"Not there: {error}", context_settings=settings)(_absent(error))
             return
+    if brief:
+        app.command(name, short_help=_line(found))(options)
+        return
     if kind == "commands" and name in _GROUPS:
         from cosim.contract.plugins import installed
 
         for one in installed(_GROUPS[name]):
             _add(found, one, _GROUPS[name])
     if isinstance(found, typer.Typer):
+        for command in found.registered_commands:
+            command.short_help = _line(command.callback)
         app.add_typer(found, name=name)
     else:
-        app.command(name)(found)
+        app.command(name, short_help=_line(found))(found)
+
+
+def _line(command: object) -> str:
+    """What a list of commands says of one, whole: a short help of its own is not cut off."""
+    return str(command.info.help if isinstance(command, typer.Typer) else command.__doc__).partition("\n\n")[0]
 
 
 def _absent(reason: Exception) -> Callable[..., None]:
@@ -98,26 +111,27 @@ def _absent(reason: Exception) -> Callable[..., None]:
     return absent
 
 
-def _app(names: Iterable[str]) -> typer.Typer:
-    """The command line with these commands; what a command declares is read when it is in."""
+def _app(names: Iterable[str], brief: bool = False) -> typer.Typer:
+    """The command line with these commands; what a command declares is read when it is in, unless it is `brief`."""
     app = typer.Typer(
         name="cosim",
         help="Co-simulation of the drone-edge-cloud continuum: check, run, report and compare scenarios.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # rich takes as long to load as numpy
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(options)
     for name in names:
-        _add(app, name)
+        _add(app, name, brief=brief)
     return app
 
 
 @cache
-def _whole() -> typer.Typer:
+def _whole(brief: bool = False) -> typer.Typer:
     from cosim.contract.plugins import installed
 
-    return _app((*_COMMANDS, *(name for name in installed("commands") if name not in _COMMANDS)))
+    return _app((*_COMMANDS, *(name for name in installed("commands") if name not in _COMMANDS)), brief)
 
 
 def __getattr__(name: str) -> typer.Typer:
@@ -141,7 +155,7 @@ def main() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - stays open
     asked = sys.argv[1:2]  # one command needs no other; help, completion and misspelt names need all
     alone = bool(asked) and _is_command(asked[0])
-    app = _app(asked) if alone else _whole()
+    app = _app(asked) if alone else _whole(brief=sys.argv[1:] in ([], ["-h"], ["--help"]))
     try:
         if "--json" in sys.argv:
             sys.exit(_in_json(app))

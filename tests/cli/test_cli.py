@@ -61,6 +61,9 @@ def test_help_lists_the_verbs():
         "new",
     ):
         assert verb in done.stdout
+    assert "..." not in done.stdout.partition("Commands:")[2]  # what is said of a command is not cut off
+    assert "line and\n" in done.stdout
+    assert "..." not in cosim("new", "--help").stdout.partition("Commands:")[2]
 
 
 def test_check_says_ok_in_one_line():
