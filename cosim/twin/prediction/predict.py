@@ -164,11 +164,14 @@ def summarise(
 
 
 def band(column: Floats, level: float, amplification: float = 1.0, by: str = "") -> Band:
-    """The band of the finite values of `column`; NaN without any."""
+    """The band of the finite values of `column`; NaN without any.
+
+    Of n values the k-th is above a further one with probability k / (n + 1), so that the band holds that with `level`.
+    """
     known = column[np.isfinite(column)]
-    low, middle, high = (
-        np.quantile(known, [(1 - level) / 2, 0.5, (1 + level) / 2]).tolist() if len(known) else [math.nan] * 3
-    )
+    if not len(known):
+        return Band(math.nan, math.nan, math.nan, 0, amplification, by)
+    low, middle, high = np.quantile(known, [(1 - level) / 2, 0.5, (1 + level) / 2], method="weibull").tolist()
     return Band(low, middle, high, len(known), amplification, by)
 
 
