@@ -6,7 +6,8 @@
 
 A scenario of the continuum alone is run in batches: the last seconds of the run are repeated from its recorded tasks,
 so that queues are as full as in the run, then tasks arrive at the rates measured in these seconds. A rate is as
-uncertain as the count of its arrivals leaves it, so each run draws it from its posterior. All candidates get the same
+uncertain as the count of its arrivals leaves it, so each run draws it from its posterior. Tasks that a device makes
+every so often go on at the period that it had. All candidates get the same
 arrivals and the same draws, so that their differences have little noise; these are reported too. Any other scenario is
 made again up to now and branched there (`cosim.twin.prediction.coupled`).
 """
@@ -19,7 +20,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
@@ -37,7 +38,7 @@ from cosim.twin.prediction.reported import Reported, named, quantities
 from cosim.twin.problem import Floats
 from cosim.twin.scenario.batched import BatchedRuns, unbatchable
 from cosim.twin.scenario.effects import NotBatchableError
-from cosim.twin.scenario.replay import Span, moved, shifted, tasks_of_run, traces
+from cosim.twin.scenario.replay import Span, moved, shifted, tasks_of_run, trace, traces
 from cosim.twin.telemetry.quantities import Quantity, ValuePairing
 
 if TYPE_CHECKING:
@@ -163,7 +164,14 @@ def _batched(
     }
     span = (window[0], window[1] + horizon)
     settings += moved(loaded, span)
-    settings += _continued(loaded, {name: n / t for name, (n, t) in seen.items()}, past)
+    periodic = {
+        name: trace(
+            f"{name}{NEXT}", _periodic(tasks[name], 1.0 / load_.arrivals.rate, span), (), folder / "traces", span[0]
+        )
+        for name in seen
+        if (load_ := loaded.scenario.workloads[name]).arrivals.law == "every" and not load_.quantities.active
+    }
+    settings += _continued(loaded, {name: n / t for name, (n, t) in seen.items()}, past, periodic)
     configs = {name: used.config for name, used in loaded.adapters.items()}
     free, _ = free_values(loaded.scenario, loaded.root, loaded.world, configs)
     free = [one for one in free if draws and one.name in draws[0]]
@@ -187,7 +195,11 @@ def _batched(
                 own = _both(with_events(changes, window[1], events, window[0]))
                 tables = ("task", "host") if hosts else ("task",)
                 given = {one.partition("=")[0] for one in own}
-                drawn = [load_ for load_ in rates if f"workloads.{load_}{NEXT}.arrivals" not in given]
+                drawn = [
+                    load_
+                    for load_ in rates
+                    if load_ not in periodic and f"workloads.{load_}{NEXT}.arrivals" not in given
+                ]
                 laws = [(f"{load_}{NEXT}", "rate") for load_ in drawn]
                 runs = BatchedRuns(loaded.path, [*settings, *own], free, tables=tables, workers=workers, laws=laws)
                 every = np.column_stack([values, *(rates[load_] for load_ in drawn)])
@@ -198,13 +210,29 @@ def _batched(
     return found
 
 
-def _continued(loaded: Loaded, rates: Mapping[str, float], past: float) -> list[str]:
-    """Overrides: every workload goes on at its measured rate (Hz of each source) after `past` s."""
+def _periodic(rows: Sequence[tuple[Any, ...]], period: float, span: Span) -> list[tuple[float, str]]:
+    """When (s) and where tasks come after those of `rows` until the end of the span.
+
+    The time between two is a device's mean, and `period` (s) where it has made one only.
+    """
+    times: dict[str, list[float]] = {}
+    for created, device, *_ in rows:
+        times.setdefault(device, []).append(created)
+    found = []
+    for device, one in times.items():
+        own = (one[-1] - one[0]) / (len(one) - 1) if len(one) > 1 else period
+        found += [(time, device) for time in np.arange(one[-1] + own, span[1], own).tolist()]
+    return sorted(found)
+
+
+def _continued(loaded: Loaded, rates: Mapping[str, float], past: float, periodic: Mapping[str, str]) -> list[str]:
+    """Overrides: every workload goes on at its measured rate (Hz of each source) after `past` s, or as in a trace."""
     found = []
     for name, rate in rates.items():
         declared = loaded.data["workloads"][name].items()
         block = {key: value for key, value in declared if key not in ("active", "idle", "stop")}
         block |= {"arrivals": f"poisson {rate:.6g} Hz", "start": show(past, "time")}
+        block |= {"arrivals": periodic[name], "start": "0 s", "share": "100 %"} if name in periodic else {}
         found.append(f"workloads.{name}{NEXT}={json.dumps(block)}")
     return found
 

@@ -119,15 +119,7 @@ def traces(loaded: Loaded, tasks: Tasks, sizes: Sequence[str], folder: Path, spa
             continue
         written = load.quantities
         begin = written.start if span == WHOLE else span[0]
-        lines = [["time", "device", *sizes]]
-        lines += [
-            [repr(max(row[0] - begin, 0.0)), row[1], *("" if v is None else repr(v) for v in row[2:])] for row in rows
-        ]
-        text = json.dumps(lines)
-        file = folder / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.csv"
-        with file.open("w", newline="", encoding="utf-8") as out:
-            csv.writer(out).writerows(lines)
-        overrides.append(f"workloads.{name}.arrivals={json.dumps(f'trace {file.resolve()}')}")
+        overrides.append(f"workloads.{name}.arrivals={json.dumps(trace(name, rows, sizes, folder, begin))}")
         gone = ("active", "idle") if span == WHOLE else ("active", "idle", "stop")
         overrides += [f"workloads.{name}.{key}=null" for key in gone if getattr(load, key) is not None]
         if span != WHOLE and written.start > 0.0:
@@ -137,6 +129,19 @@ def traces(loaded: Loaded, tasks: Tasks, sizes: Sequence[str], folder: Path, spa
     if not overrides:
         raise ScenarioError(Problem("no task of this scenario's workloads was recorded", "calibrate.replay"))
     return overrides
+
+
+def trace(name: str, rows: Sequence[tuple[Any, ...]], sizes: Sequence[str], folder: Path, begin: float) -> str:
+    """`arrivals` of the tasks `rows` of a workload, with times (s) from `begin` on; they go to a file in `folder`."""
+    lines = [["time", "device", *sizes]]
+    lines += [
+        [repr(max(row[0] - begin, 0.0)), row[1], *("" if v is None else repr(v) for v in row[2:])] for row in rows
+    ]
+    text = json.dumps(lines)
+    file = folder / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.csv"
+    with file.open("w", newline="", encoding="utf-8") as out:
+        csv.writer(out).writerows(lines)
+    return f"trace {file.resolve()}"
 
 
 class ReplayPlacement:

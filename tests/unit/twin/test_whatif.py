@@ -94,6 +94,19 @@ def test_bands_are_as_wide_as_the_count_of_arrivals_leaves_the_rate_open(recorde
     assert band.high - band.low == pytest.approx(2 * 1.645 * (2 * (n + 0.5)) ** 0.5, rel=0.15)
 
 
+def test_tasks_that_come_every_so_often_go_on_at_their_period(tmp_path):
+    file = tmp_path / "scenario.cosim.yaml"
+    text = SCENARIO.replace("poisson 5 Hz", "every 700 ms").replace("exponential 60 Mcycles", "60 Mcycles")
+    file.write_text(text, encoding="utf-8")
+    longer = run_plan(compile_plan(load(file, ["run.duration=60 s"])), tmp_path / "longer", driver="loop").folder
+    run = run_plan(compile_plan(load(file)), tmp_path / "runs", driver="loop").folder
+    (found,) = what_if(file, run, {}, folder=tmp_path / "work", horizon=30.0, warm=10.0, count=3, workers=1)
+    then = of_run(longer, 30.0, 60.0)
+    for name in ("completed", "response"):
+        band = found.bands[name]
+        assert band.low == band.high == pytest.approx(then[name], rel=1e-9), name
+
+
 def test_events_are_changes_of_a_batch_as_well(recorded, tmp_path):
     scenario, run = recorded
     candidates = {
