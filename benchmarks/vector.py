@@ -1,10 +1,11 @@
-"""Steps of many environments per CPU second: `python -m benchmarks.vector [--json] [--hosts 50] [--environments 64]`.
+"""Steps of many environments per CPU second: `python -m benchmarks.vector [--json] [--hosts 50] [--environments 64]
+[--scenario fog-interval]`.
 
 `cosim/Continuum-v1` as a batch: a fog on the adapter `interval`, intervals of 5 minutes, an arrival per ten hosts and
 interval. The actions are one that never changes, or drawn before. Once observations are copies, once every step
 writes to the same arrays. With resets: whole episodes of `--intervals` intervals under new seeds, whose containers
 are drawn at the reset. Single environments play the same actions beside it, and every bit of what they see must be
-the same.
+the same. `--scenario` takes another one on that adapter, as it is, in whole episodes.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from numpy.typing import NDArray
 
 import cosim.envs  # noqa: F401 - registers the environments
 from benchmarks.measure import Table, parser, print_result, verdict
+from cosim.scenario.load import load
+from cosim.scenario.plan.compile import compile_plan
 
-TARGET = 100_000.0
+TARGET = 150_000.0  # with resets
 ID = "cosim/Continuum-v1"
 TASKS = 64
 
@@ -111,32 +114,38 @@ def main() -> None:
     arguments.add_argument("--intervals", type=int, default=200)
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--compared", type=int, default=8, help="single environments beside")
+    arguments.add_argument("--scenario", help="a shipped one")
     options = arguments.parse_args()
-    count, hosts = options.environments, options.hosts
+    count, hosts, intervals = options.environments, options.hosts, options.intervals
+    if options.scenario:
+        own = Path(__file__).parents[1] / "scenarios" / options.scenario
+        plan = compile_plan(load(own))
+        hosts = sum(node.tier != "device" for _, node in plan.scene.computers())
+        intervals = plan.ticks // plan.adapters[0].period
     chance = np.random.Generator(np.random.PCG64(1))
     drawn = list(chance.integers(0, 2 + hosts, (8, count, TASKS)))
     constant = [np.tile(2 + np.arange(TASKS) % hosts, (count, 1))]
     table = Table(
         f"{count} environments of {hosts} hosts",
-        ["actions, observations", "steps/CPU s", "", "with resets", "reset us"],
+        ["actions, observations", "steps/CPU s", "with resets", "", "reset us"],
     )
     with tempfile.TemporaryDirectory() as folder:
-        path = scenario(Path(folder), hosts, options.intervals)
+        path = own if options.scenario else scenario(Path(folder), hosts, intervals)
         cases = {}
         for mode in ("same", "copy"):
             for name, actions in (("constant", constant), ("random", drawn)):
-                found = speed(many(path, count, mode), actions, options.intervals, options.rounds)
+                found = speed(many(path, count, mode), actions, intervals, options.rounds)
                 cases[f"{name}, {mode}"] = found
                 table.add([
                     f"{name}, {mode}", f"{found['steps_per_cpu_s']:,.0f}",
-                    verdict(found["steps_per_cpu_s"], TARGET, at_least=True), f"{found['with_resets']:,.0f}",
+                    f"{found['with_resets']:,.0f}", verdict(found["with_resets"], TARGET, at_least=True),
                     f"{found['reset_us_per_interval']:.1f}",
                 ])  # fmt: skip
-        alone = single(path, min(options.compared, count), drawn[: options.intervals])
+        alone = single(path, min(options.compared, count), drawn[:intervals])
     table.add(
-        ["single environments", f"{1e6 / alone['us_per_step']:,.0f}", f" (equal bits: {alone['equal_bits']})", "", ""]
+        ["single environments", f"{1e6 / alone['us_per_step']:,.0f}", "", f" (equal bits: {alone['equal_bits']})", ""]
     )
-    data = {"hosts": hosts, "environments": count, "intervals": options.intervals, "cases": cases, "single": alone}
+    data = {"hosts": hosts, "environments": count, "intervals": intervals, "cases": cases, "single": alone}
     print_result("vector", data, [table], as_json=options.json)
 
 

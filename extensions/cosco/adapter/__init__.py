@@ -12,7 +12,7 @@ ADAPTER = AdapterKind(
     outside="",
     can_fail=lambda _, node: node.tier != "device" and node.cores > 0,
     ports=Ports(reads=(Read("mobility", required=False),), writes=("task", "host")),
-    compiled="cosim.extensions.cosco.interval.simulator:compiled",
+    compiled="cosim.extensions.cosco.adapter.chance:compiled",
     example="""\
 interval:
   policy: least-loaded

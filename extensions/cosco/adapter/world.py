@@ -14,7 +14,7 @@ from cosim.contract.entities import Node, Scene, SlotRange
 from cosim.contract.entities import Workload as Stream
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.laws import Law
-from cosim.contract.streams import generators
+from cosim.extensions.cosco.adapter.chance import EXPONENTIAL, NORMAL, NOTHING, UNIFORM, draws, words_of
 from cosim.extensions.cosco.adapter.config import IntervalConfig
 from cosim.extensions.cosco.interval.fleet import HostFleet, Type
 from cosim.extensions.cosco.interval.quirks import QUIRKS, compatible
@@ -124,18 +124,22 @@ def _workload(scene: Scene, config: IntervalConfig) -> ContainerWorkload:
     return workload.replay(np.empty((0, 4)))
 
 
-def _draw(law: Law, chance: np.random.Generator, count: int) -> NDArray[np.float64]:
-    if law.share > 0.0:
-        usual = _draw(replace(law, share=0.0), chance, count)
-        return np.where(chance.random(count) < law.share, law.times * usual, usual)
+_LAWS = {"exponential": EXPONENTIAL, "uniform": UNIFORM, "log-normal": NORMAL}
+
+
+def _sizes(law: Law, drawn: NDArray[np.float64], marks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sizes by a law, from draws of its standard form and, for one with two parts, those that choose between them."""
     if law.law == "exponential":
-        return chance.exponential(law.a, count)
-    if law.law == "uniform":
-        return chance.uniform(law.a, law.b, count)
-    if law.law == "log-normal":
+        usual = law.a * drawn
+    elif law.law == "uniform":
+        usual = law.a + (law.b - law.a) * drawn
+    elif law.law == "log-normal":
         variance = math.log1p(law.b * law.b)
-        return law.a * chance.lognormal(-0.5 * variance, math.sqrt(variance), count)
-    return np.full(count, law.a)
+        spread = math.sqrt(variance)
+        usual = law.a * np.array([math.exp(x) for x in (-0.5 * variance + spread * drawn).tolist()])
+    else:
+        usual = np.full(len(drawn), law.a)
+    return np.where(marks < law.share, law.times * usual, usual) if law.share > 0.0 else usual
 
 
 def _slots(ranges: tuple[SlotRange, ...]) -> NDArray[np.int64]:
@@ -148,6 +152,7 @@ class Sources:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._period = context.period
+        self._chance = np.random.Generator(np.random.PCG64(0))
         self._loads: list[tuple[Stream, NDArray[np.int64]]] = []
         for k, load in enumerate(context.scene.workloads):
             slots = _slots(load.sources)
@@ -159,7 +164,7 @@ class Sources:
         rows, makers = [np.empty((0, 4))], [np.empty(0, np.int64)]
         for k, (load, slots) in enumerate(self._loads):
             there = slots[present[slots]]
-            counts, work = self._made(load, interval, len(there), self._context.rng(1, interval, k))
+            counts, _, work = self._made(k, load, [self._context.seed], [interval], [len(there)])
             rows.append(self._rows(k, np.full(len(work), float(interval)), work))
             makers.append(np.repeat(there, counts))
         return np.concatenate(rows), np.concatenate(makers)
@@ -170,34 +175,51 @@ class Sources:
         """The rows of `come` for the intervals 1 to `intervals`, one after the other, under each of these seeds."""
         found: list[list[NDArray[np.float64]]] = [[np.empty((0, 4))] for _ in seeds]
         loads = [Sources(replace(self._context, seed=seed))._loads for seed in seeds]
+        numbers = range(1, intervals + 1)
+        which = np.tile(np.array(numbers, np.float64), len(seeds))
         for k in range(len(self._loads)):
-            keys = np.array([(1, n + 1, k) for n in range(intervals)], np.int64).reshape(-1, 3)
-            chances = generators(seeds, keys)
-            for rows, mine in zip(found, loads, strict=True):
-                load, slots = mine[k]
-                count = int(present[slots].sum())
-                made = [self._made(load, n + 1, count, next(chances))[1] for n in range(intervals)]
-                moments = np.repeat(np.arange(1.0, intervals + 1.0), [len(work) for work in made])
-                rows.append(self._rows(k, moments, np.concatenate(made)))
+            devices = [int(present[mine[k][1]].sum()) for mine in loads]
+            _, totals, work = self._made(k, self._loads[k][0], seeds, numbers, devices)
+            made = self._rows(k, np.repeat(which, totals), work)
+            ends = np.cumsum(totals.reshape(len(seeds), intervals).sum(axis=1))
+            for rows, part in zip(found, np.split(made, ends[:-1]), strict=True):
+                rows.append(part)
         joined = [np.concatenate(rows) for rows in found]
         return [rows[np.argsort(rows[:, 0], kind="stable")] for rows in joined]
 
     def _made(
-        self, load: Stream, interval: int, devices: int, chance: np.random.Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """How many containers each of the devices makes while `interval` passes, and the work (cycles) of all."""
-        begin = max((interval - 1) * self._period, load.start)
-        end = min(interval * self._period, load.stop)
-        if end <= begin or not devices:
-            return np.zeros(devices, np.int64), np.empty(0)
+        self, k: int, load: Stream, seeds: Sequence[tuple[int, ...]], intervals: Sequence[int], devices: Sequence[int]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """What so many devices of load k make under each of the seeds while these intervals pass, one after the other.
+
+        How many containers each device makes in the last one, how many come in each, and the work (cycles) of all.
+        """
+        passed, rows = np.tile(np.array(intervals, np.float64), len(seeds)), len(intervals)
+        begin = np.maximum((passed - 1.0) * self._period, load.start)
+        end = np.minimum(passed * self._period, load.stop)
+        entropy = np.empty((len(passed), len(seeds[0]) + 3), np.uint64)
+        entropy[:, :-3] = np.repeat(np.array(seeds, np.uint64), rows, axis=0)
+        entropy[:, -3], entropy[:, -2], entropy[:, -1] = 1, passed, k
+        makers = np.repeat(np.array(devices, np.int64), rows)
         on = load.active / (load.active + load.idle) if load.active > 0.0 else 1.0
         if load.arrivals == "poisson":
-            counts = chance.poisson(load.rate * on * (end - begin), devices)
+            expected = np.where(end > begin, load.rate * on * (end - begin), 0.0)
         else:
-            first, last = (int(load.rate * on * (t - load.start) + 1e-9) for t in (begin, end))
-            counts = np.full(devices, last - first)
-        total = counts[0] if devices == 1 else counts.sum()  # a sum takes as long as a draw
-        return counts, _draw(load.work, chance, int(total))
+            first, last = (np.floor(load.rate * on * (t - load.start) + 1e-9) for t in (begin, end))
+            expected = np.where(end > begin, last - first, 0.0)
+        counts, totals = np.zeros(makers.max(initial=0), np.int64), np.zeros(len(makers), np.int64)
+        law, marked = _LAWS.get(load.work.law, NOTHING), load.work.share > 0.0
+        mean = (expected * makers).sum()
+        room = int(mean + 6.0 * math.sqrt(mean)) + 8
+        while True:
+            drawn, marks = np.zeros((2, room))
+            count = draws(
+                self._chance, words_of(self._chance), entropy, makers, expected, load.arrivals == "poisson", law,
+                marked, counts, totals, drawn, marks,
+            )  # fmt: skip
+            if count <= room:
+                return counts, totals, _sizes(load.work, drawn[:count], marks[:count])
+            room = count
 
     def _rows(self, k: int, moments: NDArray[np.float64], work: NDArray[np.float64]) -> NDArray[np.float64]:
         """Rows as `Interval.add` takes them, of containers of load k with so much work (cycles)."""
