@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.interval_rules import Rules
 
 from benchmarks import cosco_runs
-from benchmarks.interval_rules import Rules
 from benchmarks.measure import Table, parser, print_result, verdict
 from cosim.extensions.cosco.interval import (
     ContainerArrivals,

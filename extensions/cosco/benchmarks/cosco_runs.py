@@ -23,7 +23,7 @@ import numpy as np
 from cosim.extensions.cosco.interval import Interval, azure_fog, bitbrain_fog, compatible
 from cosim.extensions.cosco.interval.workload import traces
 
-RECORDED = Path(__file__).resolve().parents[1] / "../shared/data/cosco"
+RECORDED = Path(__file__).resolve().parents[3] / "../shared/data/cosco"
 FLEETS = {"azure": azure_fog, "bitbrain": bitbrain_fog}
 DRIVER = Path(__file__).with_name("cosco_driver.py")
 

@@ -19,12 +19,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import jamming_phones, jamming_response
 from benchmarks.jamming_phones import UCC
 from benchmarks.jamming_real import JDD, real, with_simulated
 from benchmarks.jamming_scenes import PATTERNS, SETS, pattern_of, scene
 from benchmarks.jamming_sites import KINDS as ON_SITES
 from benchmarks.jamming_sites import SITES, on_sites
+
+from benchmarks import jamming_phones, jamming_response
 from benchmarks.measure import Table, child_seconds, mapped, print_result
 from cosim import api
 from cosim.extensions.detection.dataset import Recipe, build

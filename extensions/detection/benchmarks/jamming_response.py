@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-
 from benchmarks.jamming_scenes import LAST, START, scene
+
 from cosim import api
 
 RESPONSES = ("other-carrier", "spare-cell", "relay-drone", "disconnect")

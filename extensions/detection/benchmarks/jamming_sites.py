@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from benchmarks.jamming_scenes import PATTERNS, RADIO
+
 from cosim.api import Scenario
 
 KINDS = ("reuse", "crowd", "failures", "jammed-sites")  # the first three without a jammer

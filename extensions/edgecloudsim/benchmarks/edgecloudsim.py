@@ -27,8 +27,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from benchmarks import edgecloudsim_peer
 from benchmarks.edgecloudsim_peer import REFERENCE_CPU
 from benchmarks.equivalence import (
     Comparison,
@@ -40,6 +38,8 @@ from benchmarks.equivalence import (
     verdict,
 )
 from benchmarks.golden import DataError, Golden, read_golden, read_studies
+
+from benchmarks import edgecloudsim_peer
 from benchmarks.measure import Table, parser, print_result
 from cosim.contract.children import pool
 from cosim.extensions.edgecloudsim.offloading.simulation import simulate

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-
 from benchmarks.equivalence import Sample
 from benchmarks.golden import DataError, Golden
+
 from cosim.contract.errors import CosimError
 from cosim.extensions.edgecloudsim.importing import study_of
 from cosim.extensions.edgecloudsim.offloading.study import OffloadingStudy

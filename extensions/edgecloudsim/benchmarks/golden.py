@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.equivalence import Sample
+
 from cosim.contract.errors import CosimError
 from cosim.extensions.edgecloudsim.importing import study_of
 from cosim.extensions.edgecloudsim.offloading.study import OffloadingStudy

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-
 from benchmarks.cloudsim_statistics import OFFSET, STEP, statistics
+
 from benchmarks.measure import Table, host, parser
 
 Row = Mapping[str, str]

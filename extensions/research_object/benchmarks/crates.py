@@ -25,11 +25,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import benchmarks
 from benchmarks.measure import Table, parser, print_result
 from cosim.contract.extras import how_to_install
 from cosim.extensions.research_object.crate import LOCK, lock
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 RESULT, RUN = "result.json", "run.json"
 _TIMES = re.compile(
@@ -120,18 +121,18 @@ def figures_of(command: list[str]) -> dict[str, Any]:
 
 
 def sources(name: str) -> list[Path]:
-    """The files of a benchmark: its module and those of this folder that it imports."""
-    found: dict[str, None] = {}
+    """The files of a benchmark: its module and those beside it that it imports."""
+    found: dict[str, Path] = {}
     waiting = [name]
     while waiting:
         one = waiting.pop()
-        path = ROOT / "benchmarks" / f"{one}.py"
-        if one in found or not path.is_file():
+        path = next((path for at in benchmarks.__path__ if (path := Path(at, f"{one}.py")).is_file()), None)
+        if one in found or path is None:
             continue
-        found[one] = None
+        found[one] = path
         for module, names in _IMPORT.findall(path.read_text("utf-8")):
             waiting += [module] if module else [part.split(" as ")[0].strip(" ()") for part in names.split(",")]
-    return [ROOT / "benchmarks" / f"{one}.py" for one in sorted(found)]
+    return [found[one] for one in sorted(found)]
 
 
 def digests(folder: Path) -> dict[str, str]:
