@@ -41,7 +41,7 @@ from cosim.extensions.edgecloudsim.offloading.mobility import place_at
 from cosim.extensions.edgecloudsim.offloading.network import man_delay, wan_delay, wlan_delay
 from cosim.extensions.edgecloudsim.offloading.rooms import emptiest_edge, fits, note
 from cosim.extensions.edgecloudsim.offloading.rows import app, device, place, task, vm
-from cosim.extensions.edgecloudsim.offloading.station import enter, leave, look, need, pick, ripen, touch
+from cosim.extensions.edgecloudsim.offloading.station import enter, leave, need, watching
 
 BASIC, RELAY, REACH = codes(3)
 FREE, ASKED, UP, UP_CLOUD, UP_MAN, UP_LAN, RUN, DOWN, DOWN_CLOUD, DOWN_MAN = codes(10)  # stages
@@ -270,31 +270,6 @@ def _execute(s: Record, i: int, v: int, now: float) -> None:
 
 
 @jit
-def observe(s: Record, c: int, now: float) -> None:
-    """Look at a datacentre's processors and send on what is done (quirk processing-tick)."""
-    if not look(s, c, now):
-        return
-    while True:
-        i = pick(s, c, now)
-        if i < 0:
-            break
-        executed(s, i, now)
-
-
-@jit
-def served(s: Record, v: int, now: float) -> None:
-    """The first task of machine v is done."""
-    if s.processing_tick != 0:
-        ripen(s, v, now)
-        return
-    machine = vm(s.vms, v)
-    i = machine.root
-    touch(machine, now)
-    machine.virtual = task(s.tasks, i).tag  # what rounding left
-    executed(s, i, now)
-
-
-@jit
 def executed(s: Record, i: int, now: float) -> None:
     """Task i has been executed: its result goes back."""
     leave(s, i, now)
@@ -320,6 +295,9 @@ def executed(s: Record, i: int, now: float) -> None:
             put(s, s.first_task + i, now + delay)
         return
     _return(s, i, now)
+
+
+observe, served = watching(executed)
 
 
 @jit

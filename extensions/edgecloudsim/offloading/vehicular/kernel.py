@@ -49,7 +49,7 @@ from cosim.extensions.edgecloudsim.offloading.layout import (
     TICK,
 )
 from cosim.extensions.edgecloudsim.offloading.rooms import fits, plant
-from cosim.extensions.edgecloudsim.offloading.station import enter, leave, look, need, pick, ripen, touch
+from cosim.extensions.edgecloudsim.offloading.station import enter, leave, need, watching
 from cosim.extensions.edgecloudsim.offloading.vehicular import observed
 from cosim.extensions.edgecloudsim.offloading.vehicular.choices import GAME, choose, seat
 from cosim.extensions.edgecloudsim.offloading.vehicular.links import (
@@ -186,6 +186,7 @@ def _result_at(s: Record, i: int, place: int, now: float) -> None:
 def _computed(s: Record, i: int, now: float) -> None:
     """Task i has been executed."""
     leave(s, i, now)
+    drop(s, s.first_task + i)
     t = rows.task(s.tasks, i)
     t.computed = now
     option = _option(t)
@@ -204,29 +205,7 @@ def _computed(s: Record, i: int, now: float) -> None:
         _result_at(s, i, place, now)
 
 
-@jit
-def _look(s: Record, c: int, now: float) -> None:
-    """Look which tasks of a datacentre are done (quirk processing-tick)."""
-    if look(s, c, now):
-        while True:
-            i = pick(s, c, now)
-            if i < 0:
-                break
-            drop(s, s.first_task + i)
-            _computed(s, i, now)
-
-
-@jit
-def _served(s: Record, v: int, now: float) -> None:
-    """The first task of machine v is done."""
-    if s.processing_tick != 0:
-        ripen(s, v, now)
-        return
-    machine = rows.vm(s.vms, v)
-    i = machine.root
-    touch(machine, now)
-    machine.virtual = rows.task(s.tasks, i).tag  # what rounding left
-    _computed(s, i, now)
+_look, _served = watching(_computed)
 
 
 @jit
