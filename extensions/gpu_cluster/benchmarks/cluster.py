@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,58 @@ def interval(values: Any) -> tuple[float, float]:
     if len(found) < 2:
         return float(found.mean()), float("nan")
     return float(found.mean()), float(t.ppf(0.975, len(found) - 1) * found.std(ddof=1) / np.sqrt(len(found)))
+
+
+def shortest(jobs: Sequence[int], simulation: ClusterSimulation) -> Sequence[int]:
+    """The shortest first."""
+    return sorted(jobs, key=lambda job: (float(simulation.jobs.duration[job]), job))
+
+
+def largest(jobs: Sequence[int], simulation: ClusterSimulation) -> Sequence[int]:
+    """That of the most GPUs first."""
+    return sorted(jobs, key=lambda job: (-int(simulation.jobs.gpus[job]), job))
+
+
+def random(seed: int) -> order.Order:
+    """By chance."""
+    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 7])))
+
+    def order(jobs: Sequence[int], _: ClusterSimulation) -> Sequence[int]:
+        return [int(job) for job in rng.permutation(sorted(jobs))]
+
+    return order
+
+
+def with_queries(
+    simulation: ClusterSimulation,
+    chosen: order.Order,
+    size: int = order.WINDOW,
+    *,
+    anew: bool = False,
+) -> None:
+    """Run on, asking before each start which job in line is next; a plan is kept until its jobs have started.
+
+    `anew`: no plan is kept, `chosen` is asked about the rest of the window each time.
+    """
+    simulation.asking()
+    plan: list[int] = []
+    while not simulation.advance():
+        if not plan:
+            plan = list(chosen(simulation.line(size), simulation))
+        elif anew and len(plan) > 1:
+            plan = list(chosen(sorted(plan), simulation))
+        simulation.decide(plan.pop(0))
+
+
+def courses(simulation: ClusterSimulation) -> dict[str, Any]:
+    """Columns over the event times that were logged: `time` (s), and values that hold from then on."""
+    rows, fabric = simulation.rows(), simulation.fabric
+    busy = rows["busy"] / float(l.WHOLE)
+    return {
+        "time": rows["time"].copy(), "utilisation": busy / fabric.gpus, "busy": busy,
+        **{name: rows[name].astype(np.float64) for name in ("down", "waiting", "running", "circuits")},
+        "power": fabric.watts(busy, rows["active"]),
+    }  # fmt: skip
 
 
 def exhaustive(clusters: int) -> list[Figure]:
@@ -136,10 +188,10 @@ def _violated(s: ClusterSimulation) -> bool:
 def integral() -> list[Figure]:
     """The interpolated timeline against the events."""
     s = simulate(plain(32), uniform(5, 200), ClusterSettings("circuits", "exhaustive"))
-    rows = timeline.events(s)
+    rows = courses(s)
     end = float(np.ceil(s.now / 60.0)) * 60.0
     exact = float(rows["utilisation"] @ np.diff(np.append(rows["time"], end)))
-    found = timeline.timeline(s, 60.0, delay=15.0, until=end)
+    found = timeline.interpolated(rows, 60.0, 15.0, end)
     error = abs(float(found["utilisation"].sum() * 60.0) / exact - 1.0)
     return [Figure("integral of the interpolated utilisation, relative error", error, "<= 1e-9", error <= 1e-9)]
 
@@ -309,8 +361,8 @@ def same_outcome(seeds: int) -> list[Figure]:
             ClusterSimulation(fabric, uniform(seed, 60), ClusterSettings("circuits", "exhaustive")) for _ in range(3)
         ]
         order.in_windows(runs[0], order.best)
-        order.with_queries(runs[1], order.best)
-        order.with_queries(runs[2], order.best, anew=True)
+        with_queries(runs[1], order.best)
+        with_queries(runs[2], order.best, anew=True)
         kept += bool((runs[0].state.job["start"] == runs[1].state.job["start"]).all())
         makespans.append(runs[2].outcome().makespan / runs[0].outcome().makespan)
     return [
@@ -371,7 +423,7 @@ def topologies(seeds: int) -> list[Figure]:
 def baselines(seeds: int) -> list[Figure]:
     """Mean makespan by how windows are ordered, relative to arrival."""
     policies: dict[str, Callable[[], order.Order]] = {
-        "shortest": lambda: order.shortest, "largest": lambda: order.largest, "random": lambda: order.random(1),
+        "shortest": lambda: shortest, "largest": lambda: largest, "random": lambda: random(1),
         "beam": lambda: order.beam(8), "ranked": lambda: shipped().order, "best of 120": lambda: order.best,
     }  # fmt: skip
     found = []

@@ -16,7 +16,7 @@ from cosim.contract.frame import Frame, fault
 from cosim.contract.node_keys import Cost
 from cosim.contract.signals import CATALOGUE
 from cosim.extensions.gpu_cluster.adapter import ADAPTER, CIRCUIT, CLUSTER, JOB
-from cosim.extensions.gpu_cluster.cluster.resources import regular
+from cosim.extensions.gpu_cluster.tests.cluster.leaves import regular
 from cosim.results.ledgers import ledger_faults
 
 NODES = tuple(Node(f"leaf-{k}", "leaf", "cloud", cost=Cost(tariff="grid")) for k in range(4))
