@@ -1,8 +1,8 @@
 """A model that ranks the orders of a window by features of its jobs and of the cluster's state.
 
 The score of an order is w2 . tanh(W1 x + b1) + w . x over features x, least is best; the weights in
-`weights.npz` were trained by `python -m cosim.extensions.gpu_cluster.cluster.train` on windows of which all orders had
-been simulated, with a pairwise logistic loss. The best ones by score, and the order of arrival, are then
+`weights.npz` were trained by `python -m cosim.extensions.gpu_cluster.cluster.train --windows 900` on windows of which
+all orders had been simulated, with a pairwise logistic loss. The best by score, and the order of arrival, are then
 simulated. Ranking needs numpy and the compiled `surrogate`, no torch.
 """
 
