@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from cosim.cli.console import errors
 from cosim.cli.main import app
+from cosim.contract.functions import missing_extension
 from cosim.contract.plugins import installed
 from cosim.scenario.schema import schema
 from tests.extensions import needs, needs_all
@@ -378,7 +379,8 @@ def test_the_wheel_has_the_gallery_and_machine_code(tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     env = {**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "COSIM_CACHE": str(tmp_path / "cache")}
-    for words in (["new", "--from", "hello"], ["check", "scenarios/hello"], ["new", "scenario", "farm"]):
+    extended = [] if missing_extension(installed("scenarios")["gpu-philly"]) else [["check", "gpu-philly"]]
+    for words in (["new", "--from", "hello"], ["check", "scenarios/hello"], ["new", "scenario", "farm"], *extended):
         done = subprocess.run(
             [sys.executable, "-m", "cosim", *words], cwd=empty, env=env, capture_output=True, text=True, timeout=120
         )
