@@ -103,7 +103,7 @@ def test_edge_hosts_and_training_share_a_power_limit():
     assert ours["jobs"]["done"] == 12
 
 
-@pytest.mark.parametrize("order", ["shortest", "ranked", "beam", "cosim.extensions.gpu_cluster.cluster.order:largest"])
+@pytest.mark.parametrize("order", ["shortest", "ranked", "beam", "cosim.extensions.gpu_cluster.cluster.order:arrival"])
 def test_orders(order):
     adapter = begin(order=order)
     run(adapter)
