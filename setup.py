@@ -1,5 +1,5 @@
-"""What pyproject.toml cannot say: `scenarios` is installed as `cosim/gallery`, what images are built from besides the
-packages as `cosim/image`, and wheels bring machine code.
+"""What pyproject.toml cannot say: `scenarios` is installed as `cosim/gallery`, those of extensions in their folders,
+what images are built from besides the packages as `cosim/image`, and wheels bring machine code.
 
 With COSIM_PRECOMPILE=0 they bring none. Where it cannot be made there is none either, and first runs compile.
 """
@@ -23,10 +23,13 @@ class BuildWithScenarios(build_py):
         super().run()
         if not self.editable_mode:  # a checkout has scenarios beside the package, and sources that change
             built = Path(self.build_lib).resolve()
-            target = built / "cosim" / "gallery"
-            shutil.rmtree(target, ignore_errors=True)
-            left_out = shutil.ignore_patterns("__pycache__", "*.pyc")
-            shutil.copytree(Path(__file__).parent / "scenarios", target, ignore=left_out)
+            source, left_out = Path(__file__).parent, shutil.ignore_patterns("__pycache__", "*.pyc")
+            places = {source / "scenarios": built / "cosim" / "gallery"}
+            more = source.glob("extensions/*/scenarios")
+            places |= {path: built / "cosim" / path.relative_to(source) for path in more}
+            for path, target in places.items():
+                shutil.rmtree(target, ignore_errors=True)
+                shutil.copytree(path, target, ignore=left_out)
             self._bring_for_images(built / "cosim" / "image")
             if os.environ.get("COSIM_PRECOMPILE") != "0":
                 self._precompile(built)

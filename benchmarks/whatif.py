@@ -31,8 +31,6 @@ from cosim.twin.prediction.coupled import quantities_of, with_events
 from cosim.twin.prediction.reported import PublishedTables
 from cosim.twin.prediction.whatif import what_if
 
-ROOT = Path(__file__).parents[1] / "scenarios"
-
 
 def course(scenario: Path, changes: list[str], now: float, end: float) -> Plan:
     """The plan of a scenario with changes at `now` (s) that lasts until `end` (s) at least."""
@@ -158,14 +156,14 @@ def main() -> None:
         return
     found: dict[str, dict[str, Any]] = {}
     for name in options.scenario:
-        computers = [node.id for _, node in compile_plan(load(ROOT / name)).scene.computers() if node.tier != "device"]
+        computers = [node.id for _, node in compile_plan(load(name)).scene.computers() if node.tier != "device"]
         candidates = {
             f"{k}": [
                 "do=fail", f"node={computers[k % len(computers)]}", f"at={options.now + k * options.gap} s", "for=10 s"
             ]
             for k in range(options.candidates)
         }  # fmt: skip
-        found[name] = measure(ROOT / name, candidates, options.now, options.horizon, options.verify)
+        found[name] = measure(name, candidates, options.now, options.horizon, options.verify)
     columns = ("candidates", "again_s", "wall_s", "cpu_s", "repeats", "verified", "equal_bits")
     table = Table("candidates of a coupled run", ["scenario", *columns])
     for name, figures in found.items():

@@ -32,6 +32,7 @@ import numpy as np
 import cosim
 from benchmarks.measure import Table, parser, print_result, verdict
 from cosim.results.pairing import Pairing, pair
+from cosim.scenario.gather import scenario_file
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENARIOS = ("hello", "smart-farm", "convoy", "edge-inference")
@@ -134,8 +135,7 @@ def main() -> None:
     found: dict[str, dict[str, object]] = {}
     with tempfile.TemporaryDirectory() as spare:
         for name in options.scenarios or SCENARIOS:
-            shipped = ROOT / "scenarios" / name
-            folder = shipped if shipped.is_dir() else Path(name)
+            folder = scenario_file(name).parent
             one = compared(folder, options.nodes, options.seconds, Path(spare), options.set)
             if one is None or not one.paired:
                 table.add([name, "no tasks of both", "", "", "", "", ""])

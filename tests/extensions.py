@@ -9,7 +9,6 @@ import pytest
 
 from cosim.contract.functions import missing_extension
 from cosim.contract.plugins import installed
-from cosim.scenario.gallery import every
 
 PLACES = [
     place for kind in ("adapters", "agents", "calibrations", "jobs", "schedulers") for place in installed(kind).values()
@@ -31,12 +30,8 @@ def named(kind: str, names: Iterable[str]) -> list[Any]:
 
 
 def scenarios(*names: str) -> list[Any]:
-    """Parameters, each the name of a shipped scenario."""
-    # Where all extensions are there, the files of the scenarios are not read.
-    lacking = (
-        {one.name: one.missing() for one in every() if one.name in names} if any(map(missing_extension, PLACES)) else {}
-    )
-    return [_marked(name, lacking.get(name, "")) for name in names]
+    """Parameters, each the name of a scenario that comes with a package."""
+    return named("scenarios", names)
 
 
 def _marked(name: str, extension: str) -> Any:

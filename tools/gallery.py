@@ -13,6 +13,8 @@ from pathlib import Path
 
 from PIL import Image
 
+from cosim.scenario.gather import shipped
+
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "docs" / "img" / "gallery"
 SIZE = (1280, 1120)  # the answer, and the map below it
@@ -22,7 +24,7 @@ COLOURS = 64  # of a page, which has few
 
 def picture(name: str, scratch: Path) -> None:
     """Run a scenario and take its report's picture. Raises `subprocess.CalledProcessError` where one of both fails."""
-    command = [sys.executable, "-m", "cosim", "run", str(ROOT / "scenarios" / name), "--out", str(scratch), "--quiet"]
+    command = [sys.executable, "-m", "cosim", "run", name, "--out", str(scratch), "--quiet"]
     subprocess.run(command, check=True, cwd=ROOT, timeout=240)
     (report,) = scratch.rglob("report.html")
     shot = scratch / "shot.png"
@@ -37,7 +39,7 @@ def picture(name: str, scratch: Path) -> None:
 
 
 def main() -> None:
-    for name in sys.argv[1:] or sorted(path.parent.name for path in (ROOT / "scenarios").glob("*/scenario.cosim.yaml")):
+    for name in sys.argv[1:] or shipped():
         with tempfile.TemporaryDirectory(prefix="cosim-gallery-") as scratch:
             picture(name, Path(scratch))
 

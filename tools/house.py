@@ -3,7 +3,7 @@
 Rooms are the folders and modules of `cosim`, with `adapters` as one; extensions are counted apart. An arrow is that a
 room imports another one, wherever in a module: in functions and for type checking too. A circle is a set of modules
 that import one another when they are imported, directly or through others. Lines are those of Python outside of
-folders `tests`. A test holds the limits.
+folders `tests`, and of `benchmarks` and `scenarios` of extensions. A test holds the limits.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import networkx  # mosaik needs it
 
 ROOT = Path(__file__).resolve().parents[1]
 TOPS = ("cosim", "adapters", "extensions")
+APART = {"tests", "benchmarks", "scenarios"}  # folders
 FREE = {"cosim.version"}  # the function, not a room
 CLASS = re.compile(r"^class ([^\W_]\w*)", re.MULTILINE)  # at the left margin; parsing takes twenty times as long
 ENTRANCES = ("__init__", "__main__")  # of the package itself: no rooms
@@ -41,7 +42,7 @@ LIMITS = {
 def modules(folder: str) -> list[Path]:
     """The product's files below a folder, relative to the checkout."""
     found = sorted(path.relative_to(ROOT) for path in (ROOT / folder).rglob("*.py"))
-    return [path for path in found if "tests" not in path.parts]
+    return [path for path in found if APART.isdisjoint(path.parts)]
 
 
 def files() -> Iterator[Path]:

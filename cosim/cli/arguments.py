@@ -10,7 +10,9 @@ import typer
 
 from cosim.contract.errors import Problem, ScenarioError
 
-SCENARIO = typer.Argument(help="A scenario file, or a folder that holds scenario.cosim.yaml.")
+SCENARIO = typer.Argument(
+    help="A scenario file, a folder that holds scenario.cosim.yaml, or a name of `cosim scenarios`."
+)
 ScenarioPath = Annotated[Path, SCENARIO]
 Overrides = Annotated[
     list[str] | None,

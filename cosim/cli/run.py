@@ -81,7 +81,9 @@ def run(
             _resume(resume, publish_at or publish, control_at or control, count_faults, with_report, quiet, as_json)
             return
         if scenario is None:
-            raise SetupError("give a scenario: a file, or a folder that holds scenario.cosim.yaml")
+            raise SetupError(
+                "give a scenario: a file, a folder that holds scenario.cosim.yaml, or a name of `cosim scenarios`"
+            )
         chosen = seeds(seed) if seed is not None else []
         if len(chosen) > 1:
             if publish or publish_at or control or control_at:

@@ -12,6 +12,7 @@ Each kind has a group of its own, and the extensions that come with this package
     cosim.importers     sources of `cosim import`: `module:function`, a command of typer
     cosim.jobs          `calibrate.job`: a module with `problems` and `SETTINGS`, see `cosim.twin.jobs`
     cosim.models        models that schedulers decide for: `module:name` of a `cosim.schedulers.ScheduledModel`
+    cosim.scenarios     scenarios to run and to copy: a package with the folder `scenarios/NAME`
     cosim.schedulers    schedulers and policies: `module:name`, see `cosim.schedulers`
     cosim.vector_environments  many environments `cosim/NAME` at once: `module:Class`, a `gymnasium.vector.VectorEnv`
 """
@@ -21,6 +22,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, cast
 
 from cosim.contract.errors import SetupError
@@ -37,6 +40,15 @@ def settle() -> EntryPoints:
 def installed(kind: str) -> Mapping[str, str]:
     """The names in the group ``cosim.KIND``, sorted, and where each is. Nothing is imported."""
     return {point.name: point.value for point in sorted(settle().select(group=f"cosim.{kind}"))}
+
+
+def folder_of(package: str) -> Path | None:
+    """The folder of an installed `package`, which is not imported; None where it is not there."""
+    try:
+        spec = find_spec(package)
+    except ModuleNotFoundError:  # nor is the package that it is part of
+        return None
+    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
 
 
 @cache

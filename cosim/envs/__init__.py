@@ -3,7 +3,7 @@
     import gymnasium
     import cosim.envs
 
-    env = gymnasium.make("cosim/Continuum-v1", scenario="scenarios/fog-interval")
+    env = gymnasium.make("cosim/Continuum-v1", scenario="fog-interval")
 
 - `cosim/Continuum-v1`: one decision per interval about all tasks, centrally (adapters `interval`, `continuum`);
   `gymnasium.make_vec` runs many at once as one compiled batch (adapter `interval`, extension `cosco`).

@@ -21,6 +21,7 @@ from types import FrameType
 
 from cosim.bus.runtime import Runtime
 from cosim.contract.errors import Interruption
+from cosim.contract.handlers import handled
 from cosim.results.recorder import Recorder
 
 _PATIENCE = 1.5  # s that a run gets to end by itself after a request to end at once
@@ -108,9 +109,6 @@ def stop_on_signals(say: Callable[[str], None]) -> Iterator[Interrupts]:
 @contextmanager
 def report_first(say: Callable[[str], None]) -> Iterator[None]:
     """Within, for the figures and the report of a run that is over, only a second SIGINT interrupts."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     heard = 0
 
     def hear(number: int, _frame: FrameType | None) -> None:
@@ -120,16 +118,8 @@ def report_first(say: Callable[[str], None]) -> Iterator[None]:
             raise KeyboardInterrupt
         say("the run is over; writing its report")
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.getsignal(number) for number in numbers}
-    for number in numbers:
-        if before[number] is not signal.SIG_IGN:
-            signal.signal(number, hear)
-    try:
+    with handled(hear, ignored=False):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def _watch(ear: int, over: int, interrupts: Interrupts, say: Callable[[str], None]) -> None:

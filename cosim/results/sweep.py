@@ -21,7 +21,6 @@ import logging
 import os
 import shutil
 import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
@@ -31,6 +30,7 @@ from typing import Any, Literal
 
 from cosim import version
 from cosim.contract.errors import RunError, SetupError
+from cosim.contract.handlers import handled
 from cosim.contract.seals import DamagedError, SealedLines, sealed, unsealed
 from cosim.results.compiled import compile_first
 from cosim.results.executor import Executor, JobResult, RunTask
@@ -193,7 +193,7 @@ def run_sweep(
         if progress:
             progress(done, failed, len(wanted), None)
         try:
-            with _interruptible(), _closing(executor.run(left)) as results:
+            with handled(_interrupt), _closing(executor.run(left)) as results:
                 for result in results:
                     folder.append(result)
                     if result.status == "complete":
@@ -273,19 +273,6 @@ def _closing(results: Iterator[JobResult]) -> Iterator[Iterator[JobResult]]:
             close()
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """SIGINT and SIGTERM raise `KeyboardInterrupt` that names the signal; a second one does not wait."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt(signal.Signals(number).name)
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    """Raise what Ctrl-C does, with the name of the signal."""
+    raise KeyboardInterrupt(signal.Signals(number).name)

@@ -1,8 +1,4 @@
-"""The scenarios that come with the package, to look through and to copy.
-
-In a checkout they are the folder `scenarios` beside the package, in an installation the folder
-`cosim/gallery`, which is a copy of it.
-"""
+"""The scenarios that come with this package and with other installed ones, to look through and to copy."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cosim.contract.errors import SetupError
-from cosim.contract.functions import missing_extension
+from cosim.contract.functions import without_extension
 from cosim.contract.hints import did_you_mean
 from cosim.contract.plugins import installed
 from cosim.scenario.gather import FILE, shipped
@@ -55,17 +51,6 @@ class Example:
     def title(self) -> str:
         return str(self._data.get("title", ""))
 
-    def missing(self) -> str:
-        """Which extension it needs that is not there; "" if there is none."""
-        blocks: Mapping[str, Any] = self._data.get("adapters") or {}
-        named = [("jobs", (self._data.get("calibrate") or {}).get("job"))]
-        for name, block in blocks.items():
-            own = block or {}
-            named += [("adapters", own.get("use", name))]
-            named += [(kind, own.get(key)) for kind in ("agents", "schedulers") for key in ("scheduler", "policy")]
-        places = (installed(kind).get(name, "") for kind, name in named if isinstance(name, str))
-        return next(filter(None, map(missing_extension, places)), "")
-
     @property
     def question(self) -> str:
         return self.paragraph("Question")
@@ -92,25 +77,17 @@ class Example:
 
 
 def examples() -> list[Example]:
-    """The scenarios that come with the package and that its extensions allow, by name."""
-    return [one for one in every() if not one.missing()]
-
-
-def every() -> list[Example]:
-    """The scenarios that come with the package, by name, whether or not what they need is there."""
-    return [Example(file.parent.name, file.parent) for file in sorted(shipped().glob(f"*/{FILE}"))]
+    """The scenarios that come with this package and with other installed ones, by name."""
+    return [Example(name, folder) for name, folder in shipped().items()]
 
 
 def example(name: str) -> Example:
     """The scenario `name` of the gallery. Raises `SetupError` when there is none."""
-    known = {one.name: one for one in every()}
-    if name in known and (extension := known[name].missing()):
-        raise SetupError(f"scenario '{name}' needs the extension '{extension}', which is not there")
-    if name not in known:
-        raise SetupError(
-            f"there is no scenario '{name}' to start from ({did_you_mean(name, known, otherwise='there')})"
-        )
-    return known[name]
+    known = shipped()
+    if name in known:
+        return Example(name, known[name])
+    why = without_extension(installed("scenarios").get(name, "")) or did_you_mean(name, known, otherwise="there")
+    raise SetupError(f"there is no scenario '{name}' to start from ({why})")
 
 
 def copy(one: Example, folder: Path, name: str) -> list[Path]:
@@ -123,6 +100,9 @@ def copy(one: Example, folder: Path, name: str) -> list[Path]:
     if name != one.name:
         text = re.sub(r"^name: \S+", f"name: {name}", text, count=1, flags=re.M)
     file.write_text(editor_line(folder.parent) + text, encoding="utf-8")
+    containers = folder / "compose.yaml"
+    if containers.is_file():  # of an extension's folder in a checkout; the copy is two folders below one, not four
+        containers.write_text(containers.read_text(encoding="utf-8").replace("../../../..", "../.."), encoding="utf-8")
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 

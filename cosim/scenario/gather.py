@@ -9,7 +9,9 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.functions import without_extension
 from cosim.contract.hints import did_you_mean, nearest
+from cosim.contract.plugins import folder_of, installed
 from cosim.scenario.model import Scenario
 from cosim.scenario.parameters import BLOCK, as_written
 from cosim.scenario.reading import read_file, read_text
@@ -25,9 +27,11 @@ _NAMED = ("adapters", "kinds", "groups", "nodes", "workloads")  # mappings whose
 
 
 def scenario_file(path: str | Path) -> Path:
-    """The scenario file that `path` means: a file, or a folder with a `scenario.cosim.yaml`."""
+    """The scenario file that `path` means: a file, a folder with a `scenario.cosim.yaml`, or a name of `shipped`."""
     path = Path(path)
     try:
+        if len(path.parts) == 1 and not path.exists():
+            path = shipped().get(path.name, path)
         if path.is_dir():
             if (path / FILE).is_file():
                 return path / FILE
@@ -46,20 +50,30 @@ def scenario_file(path: str | Path) -> Path:
 
 def _neighbour(path: Path) -> str:
     """What the author may have meant instead of `path`."""
-    if (shipped() / path.name / FILE).is_file() and not Path("scenarios", path.name).exists():
-        return f"it comes with the package: cosim new --from {path.name}"
+    if path.name in shipped() and not Path("scenarios", path.name).exists():
+        return f"it comes with the package: name it '{path.name}', or copy it, cosim new --from {path.name}"
+    if belongs := without_extension(installed("scenarios").get(path.name, "")):
+        return belongs
     folders = [path.parent, Path("scenarios")]
     known = [str(file.parent) for folder in folders for file in sorted(folder.glob(f"*/{FILE}"))]
-    known += [str(file) for file in sorted(path.parent.glob("*.yaml"))]
+    known += [*map(str, sorted(path.parent.glob("*.yaml"))), *shipped()]
     near = nearest(str(path), known) or next((name for name in known if Path(name).name == path.name), "")
     return f"did you mean '{near}'?" if near else ""
 
 
-def shipped() -> Path:
-    """The folder of the scenarios that come with the package: of an installation, or of a checkout."""
+def shipped() -> dict[str, Path]:
+    """The folders of the scenarios that come with this package and with other installed ones, by name.
+
+    Ours are in the folder `scenarios` beside the package, or in `cosim/gallery` of an installation. Those of others are
+    in the folder `scenarios` of the package that the entry-point group ``cosim.scenarios`` names.
+    """
     package = Path(__file__).resolve().parents[1]
-    installed = package / "gallery"
-    return installed if installed.is_dir() else package.parent / "scenarios"
+    gallery = package / "gallery"
+    ours = gallery if gallery.is_dir() else package.parent / "scenarios"
+    places = {name: folder_of(package) for name, package in installed("scenarios").items()}
+    found = {name: folder / "scenarios" / name for name, folder in places.items() if folder}
+    found |= {file.parent.name: file.parent for file in ours.glob(f"*/{FILE}")}
+    return {name: found[name] for name in sorted(found)}
 
 
 def gather(file: Path, overrides: Sequence[str], problems: list[Problem]) -> tuple[Item | None, tuple[Path, ...]]:

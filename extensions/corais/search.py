@@ -86,16 +86,9 @@ def _place(limit: float, order: Ints, t: Times, state: Floats, decision: Ints) -
     for z in order:
         best, least = -1, np.inf
         for q in range(edges):
-            own, other, arrival, last = state[q, 0], state[q, 1], state[q, 2], state[q, 3]
-            if q == t.source[z]:
-                own += t.work[q, z]
-            else:
-                other += t.work[q, z]
-                arrival = max(arrival, t.way[q, z])
-            last = max(last, t.back[q, z])
-            after = response(own, other, arrival, last)
+            after = _after(state[q], q == t.source[z], t.work[q, z], t.way[q, z], t.back[q, z])
             # What the edge loses of its time, in parts of the time that it has.
-            spent = (after - response(state[q, 0], state[q, 1], state[q, 2], state[q, 3])) / limit
+            spent = (after - _end(state[q])) / limit
             price = spent + t.work[q, z] / limit
             if after <= limit and price < least:
                 best, least = q, price
@@ -104,6 +97,20 @@ def _place(limit: float, order: Ints, t: Times, state: Floats, decision: Ints) -
         decision[z] = best
         _add(state[best], best == t.source[z], t.work[best, z], t.way[best, z], t.back[best, z])
     return True
+
+
+@part
+def _end(row: Floats) -> float:
+    """When an edge with such a row of `base` ends."""
+    return response(row[0], row[1], row[2], row[3])
+
+
+@part
+def _after(row: Floats, own: bool, work: float, way: float, back: float) -> float:
+    """The same with one request more."""
+    if own:
+        return response(row[0] + work, row[1], row[2], max(row[3], back))
+    return response(row[0], row[1] + work, max(row[2], way), max(row[3], back))
 
 
 @part
@@ -122,20 +129,14 @@ def _greedy(order: Ints, t: Times, state: Floats, decision: Ints) -> float:
     for z in order:
         best, least = 0, np.inf
         for q in range(t.work.shape[0]):
-            own, other, arrival = state[q, 0], state[q, 1], state[q, 2]
-            if q == t.source[z]:
-                own += t.work[q, z]
-            else:
-                other += t.work[q, z]
-                arrival = max(arrival, t.way[q, z])
-            after = response(own, other, arrival, max(state[q, 3], t.back[q, z]))
+            after = _after(state[q], q == t.source[z], t.work[q, z], t.way[q, z], t.back[q, z])
             if after < least:
                 best, least = q, after
         decision[z] = best
         _add(state[best], best == t.source[z], t.work[best, z], t.way[best, z], t.back[best, z])
     worst = 0.0
     for q in range(t.work.shape[0]):
-        worst = max(worst, response(state[q, 0], state[q, 1], state[q, 2], state[q, 3]))
+        worst = max(worst, _end(state[q]))
     return worst
 
 
@@ -297,7 +298,7 @@ def _place_within(rule: int, limit: float, order: Ints, t: Times, caps: Floats, 
     for q in range(edges):
         state[q, 0], state[q, 1] = t.base[q, 0], t.base[q, 1]
         state[q, 2], state[q, 3] = caps[q, 0], caps[q, 1]
-        if response(state[q, 0], state[q, 1], state[q, 2], state[q, 3]) > limit:
+        if _end(state[q]) > limit:
             return False
     requests = len(order)
     free = np.zeros(requests, np.int64)  # edges that may take each request
@@ -320,18 +321,11 @@ def _place_within(rule: int, limit: float, order: Ints, t: Times, caps: Floats, 
         z = int(bound[k])
         best, least = -1, np.inf
         for q in range(edges):
-            if t.back[q, z] > caps[q, 1]:
+            if t.back[q, z] > caps[q, 1] or (q != t.source[z] and t.way[q, z] > caps[q, 0]):
                 continue
-            own, other = state[q, 0], state[q, 1]
-            if q == t.source[z]:
-                own += t.work[q, z]
-            elif t.way[q, z] > caps[q, 0]:
-                continue
-            else:
-                other += t.work[q, z]
-            after = response(own, other, state[q, 2], state[q, 3])
+            after = _after(state[q], q == t.source[z], t.work[q, z], t.way[q, z], t.back[q, z])
             if after <= limit:
-                before = response(state[q, 0], state[q, 1], state[q, 2], state[q, 3])
+                before = _end(state[q])
                 if rule == 0:
                     price = after - before + t.work[q, z]
                 elif rule == 1:
@@ -343,10 +337,7 @@ def _place_within(rule: int, limit: float, order: Ints, t: Times, caps: Floats, 
         if best < 0:
             return False
         decision[z] = best
-        if best == t.source[z]:
-            state[best, 0] += t.work[best, z]
-        else:
-            state[best, 1] += t.work[best, z]
+        _add(state[best], best == t.source[z], t.work[best, z], t.way[best, z], t.back[best, z])
     return True
 
 
@@ -367,19 +358,11 @@ def _place_capped(
                 continue
             best, least = -1, np.inf
             for q in range(edges):
-                if t.back[q, z] > caps[q, 1]:
+                if t.back[q, z] > caps[q, 1] or (q != t.source[z] and t.way[q, z] > caps[q, 0]):
                     continue
-                own, other, arrival, last = state[q, 0], state[q, 1], state[q, 2], state[q, 3]
-                if q == t.source[z]:
-                    own += t.work[q, z]
-                elif t.way[q, z] > caps[q, 0]:
-                    continue
-                else:
-                    other += t.work[q, z]
-                    arrival = max(arrival, t.way[q, z])
-                after = response(own, other, arrival, max(last, t.back[q, z]))
+                after = _after(state[q], q == t.source[z], t.work[q, z], t.way[q, z], t.back[q, z])
                 if after <= limit:
-                    price = after - response(state[q, 0], state[q, 1], state[q, 2], last) + t.work[q, z]
+                    price = after - _end(state[q]) + t.work[q, z]
                     if price < least:
                         best, least = q, price
             if best < 0:

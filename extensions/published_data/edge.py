@@ -1,6 +1,6 @@
 """The twin of edge nodes: fitted on some loads, judged by others.
 
-    problem, = problems(Path("scenarios/calibrate-edge/recording"), {})
+    problem, = problems(shipped()["calibrate-edge"] / "recording", {})
     answer = calibrate(problem)
     judge(problem_data, values)
 

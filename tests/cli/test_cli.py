@@ -20,7 +20,8 @@ from typer.testing import CliRunner
 
 from cosim.cli.console import errors
 from cosim.cli.main import app
-from cosim.scenario.gallery import every
+from cosim.contract.functions import missing_extension
+from cosim.contract.plugins import installed
 from cosim.scenario.schema import schema
 from tests.extensions import needs, needs_all
 from tests.forked import cosim
@@ -352,16 +353,15 @@ def test_a_scenario_of_the_gallery_is_copied_and_runs(tmp_path):
 
 def test_every_scenario_is_in_the_gallery_with_its_question_and_time():
     found = json.loads(cosim("scenarios", "--json").stdout)["scenarios"]
-    lacking = {one.name for one in every() if one.missing()}
-    shipped = {file.parent.name for file in ROOT.glob("scenarios/*/scenario.cosim.yaml")}
-    assert {one["name"] for one in found} == shipped - lacking
+    folders = [file.parent for file in ROOT.glob("**/scenarios/*/scenario.cosim.yaml") if "tests" not in file.parts]
+    assert {one["name"]: Path(one["folder"]).resolve() for one in found} == {path.name: path for path in folders}
     page = (ROOT / "docs/gallery.md").read_text()
     for one in found:
         assert one["title"]
         assert one["time"], one["name"]
         assert f"`{one['name']}`: {one['title']} | {one['question']} | " in page
     pictures = re.findall(r'<img src="(img/gallery/([^"]+)\.png)"', page)
-    assert {name for _, name in pictures} == shipped
+    assert {name for _, name in pictures} == {path.name for path in folders} | set(installed("scenarios"))
     assert all((ROOT / "docs" / file).read_bytes().startswith(b"\x89PNG") for file, _ in pictures)
 
 
@@ -382,7 +382,8 @@ def test_the_wheel_has_the_gallery_and_machine_code(tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     env = {**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "COSIM_CACHE": str(tmp_path / "cache")}
-    for words in (["new", "--from", "hello"], ["check", "scenarios/hello"], ["new", "scenario", "farm"]):
+    extended = [] if missing_extension(installed("scenarios")["gpu-philly"]) else [["check", "gpu-philly"]]
+    for words in (["new", "--from", "hello"], ["check", "scenarios/hello"], ["new", "scenario", "farm"], *extended):
         done = subprocess.run(
             [sys.executable, "-m", "cosim", *words], cwd=empty, env=env, capture_output=True, text=True, timeout=120
         )

@@ -10,12 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from cosim.cli.main import app
+from cosim.scenario.gather import shipped
 from tests.extensions import scenarios, skip_without_packages
 from tests.forked import cosim
 from tests.mutations import mutate
 
 ROOT = Path(__file__).resolve().parents[2]
-SCENARIOS = sorted(path.parent for path in (ROOT / "scenarios").glob("*/scenario.cosim.yaml"))
+SCENARIOS = list(shipped().values())
 MUTATIONS = 400 // len(SCENARIOS)  # of each scenario, in process
 VERBS = (("check",), ("plan", "--json"))  # in a process, by turns
 

@@ -13,6 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from cosim.contract.errors import ScenarioError
+from cosim.scenario.gather import shipped
 from cosim.scenario.plan.compile import plan_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,27 +50,27 @@ _VALUES: tuple[Any, ...] = (
 def check_refused(scenario: str, assignment: str, said: str) -> None:
     """With `assignment` the shipped `scenario` is refused, with what is `said` and where it stands."""
     with pytest.raises(ScenarioError) as refused:
-        plan_of(ROOT / "scenarios" / scenario, [assignment])
+        plan_of(scenario, [assignment])
     assert said in str(refused.value)
     assert all(problem.path for problem in refused.value.problems)
 
 
 def check_warned(scenario: str, assignment: str, said: str) -> None:
     """With `assignment` the shipped `scenario` has one warning in which `said` stands."""
-    warnings = plan_of(ROOT / "scenarios" / scenario, [assignment]).warnings
+    warnings = plan_of(scenario, [assignment]).warnings
     assert sum(said in warning for warning in warnings) == 1, warnings
 
 
 def check_silent(scenario: str) -> None:
     """The shipped `scenario` itself has no warning."""
-    assert plan_of(ROOT / "scenarios" / scenario).warnings == ()
+    assert plan_of(scenario).warnings == ()
 
 
 def mutant(scenario: str, seed: int) -> str:
     """The text of `scenario` after one to three changes."""
     chance = random.Random(f"{scenario} {seed}")
     yaml = YAML(typ="safe", pure=True)
-    data = yaml.load((ROOT / "scenarios" / scenario / "scenario.cosim.yaml").read_text(encoding="utf-8"))
+    data = yaml.load((shipped()[scenario] / "scenario.cosim.yaml").read_text(encoding="utf-8"))
     for _ in range(chance.randint(1, 3)):
         _change(data, chance)
     stream = io.StringIO()

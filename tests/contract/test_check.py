@@ -15,6 +15,7 @@ from cosim.contract.errors import CosimError, RunError, ScenarioError
 from cosim.contract.frame import Frame
 from cosim.results.session import run_plan
 from cosim.scenario.gallery import examples
+from cosim.scenario.gather import shipped
 from cosim.scenario.plan.compile import plan_of
 from tests.contract.mutated import ROOT, SCENARIOS, mutant
 from tests.extensions import needs, scenarios
@@ -32,7 +33,7 @@ class Enough:
 
 def tried(scenario: str, seed: int, folder: Path) -> str:
     """ "refused" by check, or "ran"; fails when a run is refused that check has accepted."""
-    source = ROOT / "scenarios" / scenario
+    source = shipped()[scenario]
     place = folder / scenario
     if not place.exists():
         shutil.copytree(source, place, ignore=shutil.ignore_patterns("runs", "*.md"))
@@ -83,7 +84,7 @@ ADAPTERS = sorted(path for path in (ROOT / "adapters").rglob("*.py") if "tests" 
 def test_what_an_adapter_brings_is_known_though_its_block_is_wrong(scenario, wrong):
     """Keys of nodes, events and keys of events."""
     with pytest.raises(ScenarioError) as refused:
-        plan_of(ROOT / "scenarios" / scenario, [wrong])
+        plan_of(scenario, [wrong])
     (problem,) = refused.value.problems
     assert problem.path == wrong.partition("=")[0]
 

@@ -133,7 +133,8 @@ def test_files_and_python_and_commands_work_in_order(page, tmp_path, monkeypatch
         pytest.importorskip(module)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
+    for name in ("scenarios", "extensions"):
+        (tmp_path / name).symlink_to(ROOT / name)
     names, exported = {}, {}
     for block in found:
         where = f"{page.name}:{block.line}"

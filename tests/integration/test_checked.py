@@ -13,13 +13,14 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from cosim.cli.main import app
+from cosim.scenario.gather import shipped
 from tests.extensions import scenarios
 from tests.mutations import vary
 from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIOS = [
-    *sorted((ROOT / "scenarios").glob("*/scenario.cosim.yaml")),
+    *(folder / "scenario.cosim.yaml" for folder in shipped().values()),
     ROOT / "tests/integration/lora_and_5g/scenario.cosim.yaml",
     *(ROOT / "extensions/metanet/bench/worlds").glob("fifty.cosim.yaml"),
 ]
@@ -79,7 +80,7 @@ def is_run(folder: Path, file: Path, accepted: int, seed: str) -> None:
 
 @pytest.mark.parametrize("name", scenarios("hello", "edge-inference", "sla-aware"))
 def test_what_is_accepted_is_run(tmp_path, name):
-    is_run(tmp_path, ROOT / "scenarios" / name / "scenario.cosim.yaml", 2, f"sample {name}")
+    is_run(tmp_path, shipped()[name] / "scenario.cosim.yaml", 2, f"sample {name}")
 
 
 @pytest.mark.slow

@@ -10,17 +10,12 @@ import pytest
 
 from tests.forked import cosim
 
-ROOT = Path(__file__).resolve().parents[2]
-SCENARIOS = ROOT / "scenarios"
-
 
 def run(scenario: str, out: Path, *settings: str, driver: str = "loop", hashing: str = "") -> Path:
     """A complete run of a shipped scenario in a process of its own; its folder."""
     words = [word for setting in settings for word in ("--set", setting)]
     environment = {**os.environ, "PYTHONHASHSEED": hashing} if hashing else os.environ
-    done = cosim(
-        "run", SCENARIOS / scenario, "--out", out, "--json", "--no-report", "--driver", driver, *words, env=environment
-    )
+    done = cosim("run", scenario, "--out", out, "--json", "--no-report", "--driver", driver, *words, env=environment)
     assert done.returncode == 0, done.stderr
     return Path(json.loads(done.stdout)["folder"])
 

@@ -18,7 +18,6 @@ import cosim
 from cosim.results.session import run
 from tests.extensions import scenarios as shipped
 
-SHIPPED = Path(__file__).parents[2] / "scenarios"
 DURATIONS = {"hello": "6 s", "offloading": "2 min", "fog-interval": "1 h", "energy-aware": "1 h"}
 SCHEDULERS = ["nearest", "least-loaded", "cloud", "local", "random", "round-robin", "hybrid"]
 
@@ -164,7 +163,7 @@ def test_utilisation_is_that_of_the_whole_time_whatever_is_recorded(tmp_path, na
     duration = DURATIONS[name]
     short = f"run.duration={duration}"
     kept, left = (
-        cosim.load(run(SHIPPED / name, out=tmp_path, overrides=[short, *more]).folder)
+        cosim.load(run(name, out=tmp_path, overrides=[short, *more]).folder)
         for more in ((), (f"record.host.every={duration}",))
     )
     rows = kept.sql("SELECT node, avg(utilisation) FROM host WHERE time > 0 GROUP BY node").fetchall()  # 0: no interval

@@ -19,7 +19,6 @@ from cosim.results.session import run_plan
 from tests.extensions import scenarios
 from tests.forked import cosim
 
-SCENARIOS = Path(__file__).parents[2] / "scenarios"
 CASES = {
     "hello": (30.0, 20.0, "do=fail; node=north; for=10 s"),
     "stress-5g": (20.0, 15.0, "do=jammer-on; node=jammer-*; for=10 s"),
@@ -51,10 +50,10 @@ QUICK = ("disaster",)
 def test_a_candidate_of_a_shipped_scenario_is_a_run_with_its_event(tmp_path, name):
     now, horizon, change = CASES[name]
     changes = [part.strip() for part in change.split(";")]
-    plain = run_plan(course(SCENARIOS / name, [], now, now + horizon), tmp_path / "plain", driver="loop").folder
-    ordinary = run_plan(course(SCENARIOS / name, changes, now, now + horizon), tmp_path / "runs", driver="loop").folder
+    plain = run_plan(course(name, [], now, now + horizon), tmp_path / "plain", driver="loop").folder
+    ordinary = run_plan(course(name, changes, now, now + horizon), tmp_path / "runs", driver="loop").folder
     arguments = ["--run", str(plain), "--now", f"{now} s", "--horizon", f"{horizon} s", "--hosts", "--json"]
-    done = cosim("whatif", str(SCENARIOS / name), *arguments, "--change", f"it: {change}")
+    done = cosim("whatif", name, *arguments, "--change", f"it: {change}")
     assert done.returncode == 0, done.stderr
     as_it_is, changed = json.loads(done.stdout)["candidates"]
     for answer, folder in ((as_it_is, plain), (changed, ordinary)):
@@ -81,7 +80,7 @@ def marked(mark: str) -> set[int]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("processes", [3, 5])  # SUMO's worker and its watcher are there; two forks as well
 def test_nothing_is_left_of_a_what_if_that_is_ended(tmp_path, number, processes):
-    scenario = SCENARIOS / "city-edge"
+    scenario = "city-edge"
     run = run_plan(course(scenario, [], 10.0, 12.0), tmp_path, driver="loop", observers=[Until(12.0)]).folder
     mark, horizon = f"COSIM_MARK={tmp_path}", "3 s" if processes == 3 else "60 s"
     command = [sys.executable, "-m", "cosim", "whatif", str(scenario), "--run", str(run), "--now", "10 s"]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import benchmarks
 from tests.extensions import needs
 from tests.forked import COSIM
 
@@ -105,7 +106,8 @@ def test_it_prints_one_json_object_with_the_documented_keys(name):
 
 
 def test_the_page_names_every_benchmark():
-    runnable = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "--json" in path.read_text("utf-8")}
+    files = [path for folder in benchmarks.__path__ for path in Path(folder).glob("*.py")]
+    runnable = {path.stem for path in files if "--json" in path.read_text("utf-8")}
     assert runnable - {"measure", "ctrl_c"} == set(TINY)  # ctrl_c needs images, and minutes
     for name in (*TINY, "ctrl_c"):
         assert f"python -m benchmarks.{name}" in PAGE
@@ -118,6 +120,7 @@ def test_help_says_what_is_measured():
 @needs(EXTENSIONS["crates"])
 def test_every_benchmark_that_a_page_names_has_its_tables_as_crates():
     from benchmarks.crates import TABLES
+
     from benchmarks.twin import JOBS
 
     docs = ROOT / "docs"

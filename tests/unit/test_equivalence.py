@@ -7,11 +7,11 @@ import pytest
 
 pytest.importorskip("scipy")
 
+from benchmarks.equivalence import Sample, compare_means, compare_rates, verdict
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from benchmarks.equivalence import Sample, compare_means, compare_rates, verdict
 from cosim.results.student import holm
 
 numbers = st.floats(-1e3, 1e3)

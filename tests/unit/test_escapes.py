@@ -459,7 +459,7 @@ def test_a_run_is_resumed_as_it_was_begun(cage):
 @pytest.mark.parametrize("name", scenarios("hello", "freeway", "jammed-farm", "stress-5g"))
 def test_shipped_scenarios_without_code_run(tmp_path, name):
     words = ("--untrusted", "--driver", "loop", "--no-report", "--out", tmp_path / "runs", "--set", "run.duration=4 s")
-    done = COSIM.run("tests.canary", tmp_path / "log", "run", ROOT / "scenarios" / name, *words, cwd=tmp_path)
+    done = COSIM.run("tests.canary", tmp_path / "log", "run", name, *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "log").read_text() == ""
 

@@ -160,9 +160,4 @@ def test_the_importer_takes_functions_of_packages_alone(monkeypatch):
 
 @pytest.mark.parametrize("name", scenarios("hello", "offloading", "convoy", "disaster", "freeway", "gpu-philly"))
 def test_scenarios_of_data_alone_pass(name):
-    from pathlib import Path
-
-    folder = Path(__file__).resolve().parents[2] / "scenarios" / name
-    if not folder.is_dir():
-        pytest.skip("there is no such scenario")
-    load(folder)
+    load(name)

@@ -4,24 +4,11 @@ from __future__ import annotations
 
 import math
 
+from cosim.engine.continuum import layout as l
 from cosim.engine.continuum import memory
 from cosim.engine.continuum.indices import book
 from cosim.engine.continuum.jit import jit
-from cosim.engine.continuum.layout import (
-    COMPLETED,
-    DEPART,
-    DOWN,
-    INPUT_DROPPED,
-    MOVE,
-    NEW,
-    OUTPUT_DELIVERED,
-    OUTPUT_DROPPED,
-    RUN,
-    STATE_DROPPED,
-    STATUSES,
-    UP,
-    Record,
-)
+from cosim.engine.continuum.layout import Record
 from cosim.engine.continuum.rows import free_row, load
 from cosim.engine.continuum.station import leave
 from cosim.engine.continuum.sums import add
@@ -39,7 +26,7 @@ def _row(s: Record, t: Record, status: int, late: bool, now: float) -> Record:
     row.ended, row.status, row.late = now, status, late
     row.value = 0.0
     work = memory.workload(s.workloads, t.workload)
-    if status == COMPLETED and work.value > 0.0:
+    if status == l.COMPLETED and work.value > 0.0:
         row.value = work.value * 0.5 ** ((now - t.created) / work.half_life)
     row.stage, row.job = -1, -1
     return row
@@ -62,25 +49,25 @@ def _close(s: Record, i: int, status: int, now: float) -> None:
     host = memory.node(s.nodes, t.host).host if t.host >= 0 else -1
     if t.counted != 0:
         book(s, host, t.workload, -1)
-    late = t.job < 0 and status == COMPLETED and now - t.created > t.deadline
-    if status == COMPLETED:
+    late = t.job < 0 and status == l.COMPLETED and now - t.created > t.deadline
+    if status == l.COMPLETED:
         memory.node(s.nodes, t.host).completed += 1
-        if t.phase == DOWN:
-            add(s, OUTPUT_DELIVERED, t.output)
+        if t.phase == l.DOWN:
+            add(s, l.OUTPUT_DELIVERED, t.output)
             memory.node(s.nodes, t.host).outputs += t.output
-    elif t.phase == DOWN:
-        add(s, OUTPUT_DROPPED, t.output)
-    elif t.phase == NEW or t.phase == UP:
-        add(s, INPUT_DROPPED, t.input)
-    elif t.phase == MOVE:
-        add(s, STATE_DROPPED, load(s, t))
+    elif t.phase == l.DOWN:
+        add(s, l.OUTPUT_DROPPED, t.output)
+    elif t.phase == l.NEW or t.phase == l.UP:
+        add(s, l.INPUT_DROPPED, t.input)
+    elif t.phase == l.MOVE:
+        add(s, l.STATE_DROPPED, load(s, t))
     if t.job < 0:
-        memory.whole(s.tally, t.workload * (2 + STATUSES) + 2 + status).v += 1
+        memory.whole(s.tally, t.workload * (2 + l.STATUSES) + 2 + status).v += 1
         if late:
-            memory.whole(s.tally, t.workload * (2 + STATUSES) + 1).v += 1
+            memory.whole(s.tally, t.workload * (2 + l.STATUSES) + 1).v += 1
         _note(s, t, status, late, now)
     elif t.join < 0:
-        memory.whole(s.stage_tally, t.stage * (1 + STATUSES) + 1 + status).v += 1
+        memory.whole(s.stage_tally, t.stage * (1 + l.STATUSES) + 1 + status).v += 1
         job = memory.job(s.jobs, t.job)
         if t.started == t.started and not job.started <= t.started:
             job.uploaded, job.started = t.uploaded, t.started
@@ -88,7 +75,7 @@ def _close(s: Record, i: int, status: int, now: float) -> None:
             job.computed = t.computed
             job.host = t.host
             job.work += t.work
-            if t.phase == DOWN and status == COMPLETED:
+            if t.phase == l.DOWN and status == l.COMPLETED:
                 job.output += t.output
         _note(s, t, status, late, now)
     free_row(s, i)
@@ -98,10 +85,10 @@ def _close(s: Record, i: int, status: int, now: float) -> None:
 def _close_job(s: Record, k: int, status: int, now: float) -> None:
     """All stages of job k are over: book it, note it down and free its row."""
     job = memory.job(s.jobs, k)
-    late = status == COMPLETED and now - job.created > job.deadline
-    memory.whole(s.tally, job.workload * (2 + STATUSES) + 2 + status).v += 1
+    late = status == l.COMPLETED and now - job.created > job.deadline
+    memory.whole(s.tally, job.workload * (2 + l.STATUSES) + 2 + status).v += 1
     if late:
-        memory.whole(s.tally, job.workload * (2 + STATUSES) + 1).v += 1
+        memory.whole(s.tally, job.workload * (2 + l.STATUSES) + 1).v += 1
     _row(s, job, status, late, now)
     s.jobs_live -= 1
     job.next = s.jobs_free
@@ -115,7 +102,7 @@ def release(s: Record, i: int, now: float) -> None:
     if node.host >= 0:
         memory.host(s.hosts, node.host).running -= 1
     if node.machine >= 0:
-        memory.equipment(s, DEPART, node.machine, i, now)
+        memory.equipment(s, l.DEPART, node.machine, i, now)
 
 
 @jit
@@ -123,7 +110,7 @@ def _withdraw(s: Record, i: int, now: float) -> None:
     """Take task i out of its station and off its host, if it is in one and on one."""
     if memory.task(s.tasks, i).station >= 0:
         leave(s, i, now)
-    if memory.task(s.tasks, i).phase == RUN:
+    if memory.task(s.tasks, i).phase == l.RUN:
         release(s, i, now)
 
 
@@ -138,10 +125,10 @@ def end(s: Record, i: int, status: int, now: float) -> None:
     if k < 0:
         return
     job = memory.job(s.jobs, k)
-    if status == COMPLETED:
+    if status == l.COMPLETED:
         job.left -= 1
         if job.left == 0:
-            _close_job(s, k, COMPLETED, now)
+            _close_job(s, k, l.COMPLETED, now)
     elif job.failed < 0:
         job.failed = status
         job.next = s.doomed

@@ -11,26 +11,8 @@ from typing import Any
 from cosim.compiled.compiling import jitted
 from cosim.compiled.rowtypes import types
 from cosim.engine.continuum import battery, machine, memory
+from cosim.engine.continuum import layout as l
 from cosim.engine.continuum.jit import entry
-from cosim.engine.continuum.layout import (
-    ACCELERATE,
-    ARRIVE,
-    CHARGE,
-    COULD_HOLD,
-    DEPART,
-    DEPLETE,
-    DRAW_POWER,
-    GOVERN,
-    NARROW,
-    REFILL,
-    SET_POINT,
-    SETTLE,
-    TAKE_AWAY,
-    TAKE_OUT,
-    TICK,
-    TURN_OFF,
-    TURN_ON,
-)
 
 
 @entry
@@ -41,39 +23,39 @@ def equipment(address: int, what: int, a: int, b: int, now: float) -> int:
     TAKE_AWAY: node a. DEPLETE: battery a. All others: machine a; task, whether it boots, or point b.
     """
     s = memory.meta(address, 0)
-    if what == DRAW_POWER:
+    if what == l.DRAW_POWER:
         machine.draw_power(s, a)
-    elif what == SETTLE:
+    elif what == l.SETTLE:
         battery.settle_station(s, a, now)
-    elif what == ARRIVE:
+    elif what == l.ARRIVE:
         machine.arrive(s, a, b, now)
-    elif what == DEPART:
+    elif what == l.DEPART:
         machine.depart(s, a, b, now)
-    elif what == TAKE_OUT:
+    elif what == l.TAKE_OUT:
         machine.take_out(s, a, b, now)
-    elif what == ACCELERATE:
+    elif what == l.ACCELERATE:
         machine.accelerate(s, a, b, now)
-    elif what == COULD_HOLD:
+    elif what == l.COULD_HOLD:
         return int(machine.could_hold(s, a, b))
-    elif what == NARROW:
+    elif what == l.NARROW:
         machine.narrow(s, a)
-    elif what == TICK:
+    elif what == l.TICK:
         machine.tick(s, a, now)
-    elif what == REFILL:
+    elif what == l.REFILL:
         machine.refill(s, a, now)
-    elif what == GOVERN:
+    elif what == l.GOVERN:
         machine.govern(s, a, now)
-    elif what == TURN_ON:
+    elif what == l.TURN_ON:
         machine.turn_on(s, a, b != 0, now)
-    elif what == TURN_OFF:
+    elif what == l.TURN_OFF:
         machine.turn_off(s, a, now)
-    elif what == SET_POINT:
+    elif what == l.SET_POINT:
         machine.set_point(s, a, b, now)
-    elif what == CHARGE:
+    elif what == l.CHARGE:
         battery.charge(s, a, now)
-    elif what == TAKE_AWAY:
+    elif what == l.TAKE_AWAY:
         battery.take_away(s, a, now)
-    elif what == DEPLETE:
+    elif what == l.DEPLETE:
         battery.deplete(s, a, now)
     return 0
 

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import math
 
+from cosim.engine.continuum import layout as l
 from cosim.engine.continuum import memory
 from cosim.engine.continuum.ending import end
 from cosim.engine.continuum.jit import jit
-from cosim.engine.continuum.layout import (
-    ARRIVE,
-    CAPACITY,
-    COMPLETED,
-    INPUT_DELIVERED,
-    JOIN,
-    LINK_FAILED,
-    MOVE,
-    NODE_FAILED,
-    RUN,
-    STATE_DELIVERED,
-    UP,
-    Record,
-)
+from cosim.engine.continuum.layout import Record
 from cosim.engine.continuum.numbering import downlink, link_station, processor, uplink
 from cosim.engine.continuum.paths import connected, could_hold, far_end, fixed_link, next_hop
 from cosim.engine.continuum.patience import park
@@ -41,7 +29,7 @@ def _hop(s: Record, i: int, target: int, units: float, now: float) -> None:
     """Send task i one link nearer to `target` through the fixed network."""
     link = next_hop(s, memory.task(s.tasks, i).at, target)
     if link < 0:
-        end(s, i, LINK_FAILED if memory.node(s.nodes, target).up != 0 else NODE_FAILED, now)
+        end(s, i, l.LINK_FAILED if memory.node(s.nodes, target).up != 0 else l.NODE_FAILED, now)
     else:
         _join(s, i, link, units, now)
 
@@ -59,7 +47,7 @@ def _depart(s: Record, i: int, now: float) -> None:
     elif link >= 0:
         _join(s, i, link, load(s, t), now)
     elif cell >= 0:
-        end(s, i, LINK_FAILED if memory.node(s.nodes, t.host).up != 0 else NODE_FAILED, now)
+        end(s, i, l.LINK_FAILED if memory.node(s.nodes, t.host).up != 0 else l.NODE_FAILED, now)
     else:
         park(s, i, now)
 
@@ -81,7 +69,7 @@ def _deliver(s: Record, i: int, now: float) -> None:
     elif link >= 0:
         _hop(s, i, far_end(s, link, t.device), load(s, t), now)
     elif cell >= 0:
-        end(s, i, LINK_FAILED, now)
+        end(s, i, l.LINK_FAILED, now)
     else:
         park(s, i, now)
 
@@ -96,7 +84,7 @@ def _joined(s: Record, i: int, now: float) -> int:
         free_row(s, i)
         i = whole
     else:
-        t.phase = JOIN
+        t.phase = l.JOIN
         t.uploaded = math.nan  # others are missing
     if memory.whole(s.missing, k).v > 0:
         return -1
@@ -110,32 +98,32 @@ def _admit(s: Record, i: int, now: float) -> None:
     t = memory.task(s.tasks, i)
     node = memory.node(s.nodes, t.host)
     if node.up == 0:
-        end(s, i, NODE_FAILED, now)
+        end(s, i, l.NODE_FAILED, now)
         return
     j = processor(t.host)
     node.inputs += load(s, t)
-    if t.phase == MOVE:
-        add(s, STATE_DELIVERED, load(s, t))
+    if t.phase == l.MOVE:
+        add(s, l.STATE_DELIVERED, load(s, t))
     else:
         t.uploaded = now
-        add(s, INPUT_DELIVERED, t.input)
+        add(s, l.INPUT_DELIVERED, t.input)
         if t.job >= 0:
             i = _joined(s, i, now)
             if i < 0:
                 return
             t = memory.task(s.tasks, i)
-    t.phase = RUN
+    t.phase = l.RUN
     kind = memory.kind(s.kinds, node.kind)
     inside = memory.station(s.stations, j).active + memory.station(s.stations, j).queued
     if node.machine >= 0:
         inside = memory.machine(s.machines, node.machine).resident + memory.machine(s.machines, node.machine).waiting
     if (kind.slots > 0 and inside >= kind.slots) or not could_hold(s, t.host, i, now):
-        end(s, i, CAPACITY, now)
+        end(s, i, l.CAPACITY, now)
         return
     if node.host >= 0:
         memory.host(s.hosts, node.host).running += 1
     if node.machine >= 0:
-        memory.equipment(s, ARRIVE, node.machine, i, now)
+        memory.equipment(s, l.ARRIVE, node.machine, i, now)
     else:
         enter(s, j, i, t.rest + kind.dispatch * kind.clock, now)
 
@@ -144,11 +132,11 @@ def _admit(s: Record, i: int, now: float) -> None:
 def proceed(s: Record, i: int, now: float) -> None:
     """Task i stands at node `at`: send it on."""
     t = memory.task(s.tasks, i)
-    if t.phase == UP or t.phase == MOVE:
+    if t.phase == l.UP or t.phase == l.MOVE:
         if t.at == t.host:
             _admit(s, i, now)
         elif memory.node(s.nodes, t.at).up == 0:
-            end(s, i, NODE_FAILED, now)
+            end(s, i, l.NODE_FAILED, now)
         elif memory.node(s.nodes, t.at).infra < 0:
             _depart(s, i, now)
         elif memory.node(s.nodes, t.host).infra < 0:
@@ -156,9 +144,9 @@ def proceed(s: Record, i: int, now: float) -> None:
         else:
             _hop(s, i, t.host, load(s, t), now)
     elif t.at == t.device:
-        end(s, i, COMPLETED, now)
+        end(s, i, l.COMPLETED, now)
     elif memory.node(s.nodes, t.at).up == 0:
-        end(s, i, NODE_FAILED, now)
+        end(s, i, l.NODE_FAILED, now)
     elif memory.node(s.nodes, t.device).infra >= 0:
         _hop(s, i, t.device, t.output, now)
     else:

@@ -8,39 +8,14 @@ from numpy.typing import NDArray
 from cosim.compiled.compiling import codes
 from cosim.compiled.rowtypes import copy_memory
 from cosim.contract.records import Records
+from cosim.engine.continuum import layout as l
 from cosim.engine.continuum import memory
 from cosim.engine.continuum.draw import JITTER, stream, uniform
 from cosim.engine.continuum.ending import abort, clean, release
 from cosim.engine.continuum.flow import proceed
 from cosim.engine.continuum.indices import book, goes_beyond
 from cosim.engine.continuum.jit import entry, jit
-from cosim.engine.continuum.layout import (
-    ACCELERATE,
-    BATTERY_EMPTY,
-    CHARGE,
-    COMPLETED,
-    DEADLINE,
-    DEPLETE,
-    DOWN,
-    GOVERN,
-    LEFT,
-    LINK_FAILED,
-    NEW,
-    NOBODY,
-    NODE_FAILED,
-    OUTPUT_OFFERED,
-    REFILL,
-    RETRIES,
-    RUN,
-    SET_POINT,
-    SETTLE,
-    STATUSES,
-    TAKE_AWAY,
-    TICK,
-    TURN_OFF,
-    TURN_ON,
-    Record,
-)
+from cosim.engine.continuum.layout import Record
 from cosim.engine.continuum.lookahead import LOOKAHEAD
 from cosim.engine.continuum.making import hand_on
 from cosim.engine.continuum.numbering import downlink, first_link_station, link_station, node_of, processor, uplink
@@ -70,7 +45,7 @@ def _fly(s: Record, i: int, delay: float, now: float) -> int:
     """Let task i go on after a delay; return the task if the delay is 0, else NOBODY."""
     if delay > 0.0:
         put(s, task_number(s, i), now + delay)
-        return int(NOBODY)
+        return int(l.NOBODY)
     return i
 
 
@@ -84,9 +59,9 @@ def _computed(s: Record, i: int, now: float) -> int:
         t.counted = 0
         book(s, memory.node(s.nodes, t.host).host, t.workload, -1)
     if t.job >= 0 and hand_on(s, i, now):
-        return int(NOBODY)
-    t.phase = DOWN
-    add(s, OUTPUT_OFFERED, t.output)
+        return int(l.NOBODY)
+    t.phase = l.DOWN
+    add(s, l.OUTPUT_OFFERED, t.output)
     return i
 
 
@@ -115,14 +90,14 @@ def _served(s: Record, j: int, now: float) -> int:
         return _fly(s, i, delay, now)
     n = node_of(j)
     if j == processor(n):
-        if t.phase == NEW:  # its decision has had its time
+        if t.phase == l.NEW:  # its decision has had its time
             s.consulted += 1
             s.delayed += now - t.created
             return int(i)
         if t.operations <= 0.0:
             return _computed(s, i, now)
-        memory.equipment(s, ACCELERATE, memory.node(s.nodes, n).machine, i, now)
-        return int(NOBODY)
+        memory.equipment(s, l.ACCELERATE, memory.node(s.nodes, n).machine, i, now)
+        return int(l.NOBODY)
     t.at = memory.node(s.nodes, n).cell if j == uplink(n) else n
     return _fly(s, i, memory.node(s.nodes, n).delay, now)
 
@@ -136,14 +111,14 @@ def _timer(s: Record, number: int, now: float) -> None:
     number -= s.node_count
     if number >= 3 * s.machine_count:
         b = number - 3 * s.machine_count
-        memory.equipment(s, DEPLETE, b, 0, now)
-        _node_down(s, memory.battery(s.batteries, b).node, BATTERY_EMPTY)
+        memory.equipment(s, l.DEPLETE, b, 0, now)
+        _node_down(s, memory.battery(s.batteries, b).node, l.BATTERY_EMPTY)
     elif number % 3 == 0:
-        memory.equipment(s, TICK, number // 3, 0, now)
+        memory.equipment(s, l.TICK, number // 3, 0, now)
     elif number % 3 == 1:
-        memory.equipment(s, GOVERN, number // 3, 0, now)
+        memory.equipment(s, l.GOVERN, number // 3, 0, now)
     else:
-        memory.equipment(s, REFILL, number // 3, 0, now)
+        memory.equipment(s, l.REFILL, number // 3, 0, now)
 
 
 @jit
@@ -151,12 +126,12 @@ def _later(s: Record, number: int, now: float) -> int:
     """Handle a timer, or a task after a delay; return the task if it goes on now, else NOBODY."""
     if number < s.first_event:
         _timer(s, number - s.source_count - s.station_count, now)
-        return int(NOBODY)
+        return int(l.NOBODY)
     number -= s.first_event
     if number % 2 == 0:
         return number >> 1
-    abort(s, number >> 1, DEADLINE, now)
-    return int(NOBODY)
+    abort(s, number >> 1, l.DEADLINE, now)
+    return int(l.NOBODY)
 
 
 @jit
@@ -167,7 +142,7 @@ def _leaves(s: Record, number: int) -> bool:
         at = device
     elif number >= s.first_event and (number - s.first_event) & 1 == 0:
         t = memory.task(s.tasks, (number - s.first_event) >> 1)
-        if t.phase != NEW:
+        if t.phase != l.NEW:
             return False
         device, at = t.device, t.at
     else:
@@ -197,11 +172,11 @@ def _advance(s: Record, until: float) -> int:
             i = arrive(s, number, now)
         else:
             i = _later(s, number, now)
-        if s.decider >= 0 and not from_station and i >= 0 and memory.task(s.tasks, i).phase == NEW:
+        if s.decider >= 0 and not from_station and i >= 0 and memory.task(s.tasks, i).phase == l.NEW:
             i = consult(s, i, now)
-        if i >= 0 and (memory.task(s.tasks, i).phase != NEW or decide(s, i, now)):
+        if i >= 0 and (memory.task(s.tasks, i).phase != l.NEW or decide(s, i, now)):
             proceed(s, i, now)
-        if i >= 0 and memory.task(s.tasks, i).parked == RETRIES and memory.task(s.tasks, i).held == 0:
+        if i >= 0 and memory.task(s.tasks, i).parked == l.RETRIES and memory.task(s.tasks, i).held == 0:
             memory.task(s.tasks, i).parked = 0
         if s.doomed >= 0:
             clean(s, now)
@@ -272,7 +247,7 @@ def _hand_over(s: Record, n: int, cell: int) -> None:
         node.marked_up, node.marked_down = up, down
     node.cell = cell
     if s.battery_count > 0:
-        memory.equipment(s, SETTLE, processor(n), 0, now)
+        memory.equipment(s, l.SETTLE, processor(n), 0, now)
 
 
 @jit
@@ -280,9 +255,9 @@ def _appear(s: Record, n: int, generation: int) -> None:
     node, now = memory.node(s.nodes, n), s.now
     node.present, node.up, node.covered = 1, 1, 0
     node.cell, node.outage, node.generation = -1, now, generation
-    _turn(s, n, TURN_ON, 0)
+    _turn(s, n, l.TURN_ON, 0)
     if node.battery >= 0:
-        memory.equipment(s, CHARGE, n, 0, now)
+        memory.equipment(s, l.CHARGE, n, 0, now)
     for k in range(node.first_source, node.first_source + node.sources):
         begin(s, k, now)
 
@@ -292,13 +267,13 @@ def _vanish(s: Record, n: int) -> None:
     node = memory.node(s.nodes, n)
     for k in range(node.first_source, node.first_source + node.sources):
         halt(s, k)
-    _abort_all(s, n, LEFT)
+    _abort_all(s, n, l.LEFT)
     node.present = 0
     _hand_over(s, n, -1)
     refresh_radio(s, n)
-    _turn(s, n, TURN_OFF, 0)
+    _turn(s, n, l.TURN_OFF, 0)
     if node.battery >= 0:
-        memory.equipment(s, TAKE_AWAY, n, 0, s.now)
+        memory.equipment(s, l.TAKE_AWAY, n, 0, s.now)
 
 
 @jit
@@ -316,7 +291,7 @@ def _node_down(s: Record, n: int, status: int) -> None:
         while i >= 0:
             t = memory.task(s.tasks, i)
             older = t.older
-            hit = d == n or (t.phase == RUN and t.host == n) or (t.station < 0 and t.at == n)
+            hit = d == n or (t.phase == l.RUN and t.host == n) or (t.station < 0 and t.at == n)
             hit = hit or t.station == processor(n)  # the decision about it is made there
             if base <= t.station < s.first_accelerator:
                 link = memory.link(s.links, (t.station - base) >> 1)
@@ -324,8 +299,8 @@ def _node_down(s: Record, n: int, status: int) -> None:
             if hit:
                 abort(s, i, status, now)
             i = older
-    _turn(s, n, TURN_OFF, 0)
-    if status == BATTERY_EMPTY and memory.node(s.nodes, n).infra >= 0:
+    _turn(s, n, l.TURN_OFF, 0)
+    if status == l.BATTERY_EMPTY and memory.node(s.nodes, n).infra >= 0:
         s.moved = 1
     _refresh_served(s, n)
 
@@ -338,7 +313,7 @@ def _node_up(s: Record, n: int) -> None:
     node.up = 1
     if node.host >= 0:
         memory.host(s.hosts, node.host).up = 1
-    _turn(s, n, TURN_ON, 1)
+    _turn(s, n, l.TURN_ON, 1)
     _refresh_served(s, n)
 
 
@@ -347,7 +322,7 @@ def _serve(s: Record, n: int, takes: bool, turns: int) -> None:
     """Host n takes tasks or not; its machine is turned on (1), off (-1), or left (0)."""
     memory.host(s.hosts, memory.node(s.nodes, n).host).up = 1 if takes else 0
     if turns != 0:
-        _turn(s, n, TURN_ON if turns > 0 else TURN_OFF, 1)
+        _turn(s, n, l.TURN_ON if turns > 0 else l.TURN_OFF, 1)
 
 
 @jit
@@ -373,7 +348,7 @@ def _link_state(s: Record, number: int, factor: float, delay: float, loss: float
                 t = memory.task(s.tasks, i)
                 older = t.older
                 if t.station == base or t.station == base + 1:
-                    abort(s, i, LINK_FAILED, now)
+                    abort(s, i, l.LINK_FAILED, now)
                 i = older
     set_rate(s, base, rate, now)
     set_rate(s, base + 1, rate * link.back, now)
@@ -401,16 +376,16 @@ def _figures(s: Record, values: NDArray[np.float64], row: int) -> None:
     """Write the figures of `cosim.engine.continuum.branch`: counts, sum of responses, J, busy s, events, spare s."""
     created = late = completed = failed = 0
     for load in range(s.workload_count):
-        tally = load * (2 + STATUSES)
+        tally = load * (2 + l.STATUSES)
         created += memory.whole(s.tally, tally).v
         late += memory.whole(s.tally, tally + 1).v
         completed += memory.whole(s.tally, tally + 2).v
-        for status in range(1, STATUSES):
+        for status in range(1, l.STATUSES):
             failed += memory.whole(s.tally, tally + 2 + status).v
     response = energy = busy = spare = 0.0
     for k in range(s.done):
         ended = memory.ended(s.ended, k)
-        if ended.status == COMPLETED and ended.stage < 0:
+        if ended.status == l.COMPLETED and ended.stage < 0:
             response += ended.ended - ended.created
             spare += s.now - ended.ended
     for n in range(s.node_count):
@@ -553,7 +528,7 @@ def act(meta: Records, what: int, until: float, slots: NDArray[np.int64], values
         elif what == VANISH:
             _vanish(s, n)
         elif what == NODE_DOWN:
-            _node_down(s, n, NODE_FAILED)
+            _node_down(s, n, l.NODE_FAILED)
         elif what == NODE_UP:
             _node_up(s, n)
         elif what == PLACE:
@@ -561,7 +536,7 @@ def act(meta: Records, what: int, until: float, slots: NDArray[np.int64], values
         elif what == LINK_STATE:
             _link_state(s, n, values[row, 0], values[row, 1], values[row, 2])
         elif what == SPEED:
-            memory.equipment(s, SET_POINT, n, slots[row, 1], s.now)
+            memory.equipment(s, l.SET_POINT, n, slots[row, 1], s.now)
         elif what == SERVE:
             _serve(s, n, slots[row, 1] != 0, slots[row, 2])
         clean(s, s.now)

@@ -14,21 +14,10 @@ from numpy.typing import NDArray
 
 from cosim.compiled.compiling import address_of
 from cosim.contract.records import Records
+from cosim.engine.continuum import layout as l
 from cosim.engine.continuum.agreement import AgreementAccount, account, conclude
 from cosim.engine.continuum.billing import BILLED, bill
-from cosim.engine.continuum.layout import (
-    DOWN,
-    ENDED,
-    FREE,
-    INPUT_OFFERED,
-    MOVE,
-    NEW,
-    OFF,
-    OUTPUT_OFFERED,
-    STATE_OFFERED,
-    UP,
-    KernelState,
-)
+from cosim.engine.continuum.layout import KernelState
 from cosim.engine.continuum.numbering import downlink, first_link_station, processor, uplink
 from cosim.engine.continuum.resources import accelerator_use
 from cosim.engine.continuum.sidebyside import side_by_side
@@ -148,7 +137,7 @@ def owned(s: KernelState, system: System) -> Floats:
     if rented.any():
         machines = s.nodes["machine"][rented]
         rows = s.machines[machines]
-        found[rented] -= s.spells[machines, OFF] + np.where(rows["state"] == OFF, now - rows["since"], 0.0)
+        found[rented] -= s.spells[machines, l.OFF] + np.where(rows["state"] == l.OFF, now - rows["since"], 0.0)
     return found
 
 
@@ -191,7 +180,7 @@ def _sorted_many(rows: Records, threads: int) -> dict[str, NDArray[Any]]:
     from cosim.engine.continuum import dividing
     from cosim.engine.continuum.regions import order_by
 
-    names = ENDED.names or ()
+    names = l.ENDED.names or ()
     words, fields, count = rows.view(np.int64), len(names), len(rows)
     time, serial = np.empty(count), np.empty(count, np.int64)
     in_order = dividing.keys(words, count, fields, names.index("ended"), names.index("serial"), time, serial)
@@ -200,7 +189,7 @@ def _sorted_many(rows: Records, threads: int) -> dict[str, NDArray[Any]]:
     ends = [count * k // threads for k in range(threads + 1)]
     turn = partial(dividing.turn, address_of(words), words, order, fields)
     side_by_side([partial(turn, first, last, columns) for first, last in pairwise(ends)])
-    return {name: columns[k * count : (k + 1) * count].view(ENDED[name]) for k, name in enumerate(names)}
+    return {name: columns[k * count : (k + 1) * count].view(l.ENDED[name]) for k, name in enumerate(names)}
 
 
 def radio_energy(s: KernelState, meters: NodeMeters) -> Floats:
@@ -239,9 +228,9 @@ def cell_energy(s: KernelState, meters: NodeMeters, system: System) -> Floats:
 def close_books(s: KernelState, system: System) -> RunLedger:
     """The books at the present time. What is in flight is counted, not inferred."""
     meta = s.meta[0]
-    live = s.tasks[s.tasks["phase"] != FREE]
-    inward = np.isin(live["phase"], (NEW, UP))
-    outward = live["phase"] == DOWN
+    live = s.tasks[s.tasks["phase"] != l.FREE]
+    inward = np.isin(live["phase"], (l.NEW, l.UP))
+    outward = live["phase"] == l.DOWN
     slots = np.arange(len(s.nodes))
     meters = read_meters(s, slots)
     links = read_links(s)
@@ -254,7 +243,7 @@ def close_books(s: KernelState, system: System) -> RunLedger:
 
     billed = bills(s, system, meters.energy)
     has_tariff = each("tariff") >= 0
-    moving = live[live["phase"] == MOVE]
+    moving = live[live["phase"] == l.MOVE]
     sizes = s.workloads["state"][moving["workload"]]
     moved = np.where(sizes >= 0.0, sizes, moving["input"])
     own = live[live["join"] < 0]
@@ -269,9 +258,9 @@ def close_books(s: KernelState, system: System) -> RunLedger:
         unfinished=(loads[order], ages[order]),
         stages=s.stage_tally.copy(),
         stages_in_flight=np.bincount(own["stage"][own["job"] >= 0], minlength=len(s.stages)),
-        state=amounts(STATE_OFFERED, math.fsum(moved)),
-        input=amounts(INPUT_OFFERED, math.fsum(live["input"][inward])),
-        output=amounts(OUTPUT_OFFERED, math.fsum(live["output"][outward])),
+        state=amounts(l.STATE_OFFERED, math.fsum(moved)),
+        input=amounts(l.INPUT_OFFERED, math.fsum(live["input"][inward])),
+        output=amounts(l.OUTPUT_OFFERED, math.fsum(live["output"][outward])),
         energy=meters.energy,
         radio=radio_energy(s, meters),
         cells=cell_energy(s, meters, system),

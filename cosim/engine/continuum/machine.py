@@ -10,20 +10,10 @@ from __future__ import annotations
 
 import math
 
+from cosim.engine.continuum import layout as l
 from cosim.engine.continuum import memory
 from cosim.engine.continuum.jit import jit
-from cosim.engine.continuum.layout import (
-    ABSENT,
-    ASLEEP,
-    BOOTING,
-    FCFS,
-    OFF,
-    ON,
-    ONDEMAND,
-    STATES,
-    WAKING,
-    Record,
-)
+from cosim.engine.continuum.layout import Record
 from cosim.engine.continuum.numbering import node_of, processor
 from cosim.engine.continuum.pairing import insert, next_in_walk, remove
 from cosim.engine.continuum.queue import drop, put
@@ -99,7 +89,7 @@ def _publish(s: Record, machine: Record) -> None:
 def switch(s: Record, m: int, state: int, now: float) -> None:
     """Machine m is in another state from now on."""
     machine = memory.machine(s.machines, m)
-    memory.real(s.spells, STATES * m + machine.state).v += now - machine.since
+    memory.real(s.spells, l.STATES * m + machine.state).v += now - machine.since
     machine.since = now
     machine.state = state
     for part in range(-1, machine.accelerators):
@@ -118,7 +108,7 @@ def draw_power(s: Record, j: int) -> None:
     part = memory.accelerator(s.accelerators, j - s.first_accelerator)
     station = memory.station(s.stations, j)
     station.power = 0.0
-    if memory.machine(s.machines, memory.node(s.nodes, part.node).machine).state == ON:
+    if memory.machine(s.machines, memory.node(s.nodes, part.node).machine).state == l.ON:
         used = min(station.active, station.servers)
         station.power = part.idle * station.servers + (part.max - part.idle) * used
 
@@ -179,20 +169,20 @@ def _draw_processor(s: Record, j: int) -> None:
     if machine.quota > 0.0:
         _ration(s, node.machine, s.now)
     power = 0.0
-    if machine.state == ON:
+    if machine.state == l.ON:
         first, powers = memory.kind(s.kinds, node.kind).first_power, memory.kind(s.kinds, node.kind).powers
         if machine.points > 0:
             point = memory.point(s.points, machine.first_point + machine.point)
             first, powers = point.first_power, point.powers
         if powers > 0:
             power = power_in_use(s, memory.station(s.stations, j), first, powers)
-    elif machine.state == ASLEEP:
+    elif machine.state == l.ASLEEP:
         power = machine.sleep_power
-    elif machine.state == WAKING:
+    elif machine.state == l.WAKING:
         power = machine.wake_power
-    elif machine.state == BOOTING:
+    elif machine.state == l.BOOTING:
         power = machine.boot_power
-    elif machine.state == OFF and (node.battery < 0 or memory.battery(s.batteries, node.battery).empty == 0):
+    elif machine.state == l.OFF and (node.battery < 0 or memory.battery(s.batteries, node.battery).empty == 0):
         power = machine.off_power
     memory.station(s.stations, j).power = power
 
@@ -223,7 +213,7 @@ def _rescale(s: Record, j: int, before: float, after: float, fastest: float) -> 
     i = station.head
     while i >= 0:
         memory.task(s.tasks, i).tag *= _stretch(s, memory.task(s.tasks, i), before, after, fastest)
-        i = next_in_walk(s, station.head, i) if station.fcfs > FCFS else memory.task(s.tasks, i).next
+        i = next_in_walk(s, station.head, i) if station.fcfs > l.FCFS else memory.task(s.tasks, i).next
 
 
 @jit
@@ -255,7 +245,7 @@ def _watch(s: Record, m: int, now: float) -> None:
     """Let the governor look at machine m, which has got something to do."""
     machine = memory.machine(s.machines, m)
     number = state_timer(s, m) + 1
-    if machine.governor == ONDEMAND and memory.real(s.due, number).v == math.inf:
+    if machine.governor == l.ONDEMAND and memory.real(s.due, number).v == math.inf:
         station = memory.station(s.stations, processor(machine.node))
         touch(station, now)
         machine.looked, machine.looked_busy = now, station.busy
@@ -325,7 +315,7 @@ def take_out(s: Record, m: int, i: int, now: float) -> None:
 def _admit(s: Record, m: int, now: float) -> None:
     """Admit the tasks at the head of the queue, as long as they fit."""
     machine = memory.machine(s.machines, m)
-    while machine.state == ON and machine.head >= 0:
+    while machine.state == l.ON and machine.head >= 0:
         i = machine.head
         t = memory.task(s.tasks, i)
         load = memory.workload(s.workloads, t.workload)
@@ -369,11 +359,11 @@ def arrive(s: Record, m: int, i: int, now: float) -> None:
         machine.head = i
     machine.tail = i
     machine.waiting += 1
-    if machine.state == ASLEEP:
+    if machine.state == l.ASLEEP:
         machine.wakes += 1
-        switch(s, m, WAKING, now)
+        switch(s, m, l.WAKING, now)
         put(s, state_timer(s, m), now + machine.wake_time)
-    elif machine.state == ON:
+    elif machine.state == l.ON:
         drop(s, state_timer(s, m))
         _admit(s, m, now)
 
@@ -399,7 +389,7 @@ def depart(s: Record, m: int, i: int, now: float) -> None:
 def _sleep_later(s: Record, m: int, now: float) -> None:
     """An idle machine will fall asleep after a while."""
     machine = memory.machine(s.machines, m)
-    if machine.state == ON and machine.resident + machine.waiting == 0 and machine.sleep_after < math.inf:
+    if machine.state == l.ON and machine.resident + machine.waiting == 0 and machine.sleep_after < math.inf:
         put(s, state_timer(s, m), now + machine.sleep_after)
 
 
@@ -407,10 +397,10 @@ def _sleep_later(s: Record, m: int, now: float) -> None:
 def tick(s: Record, m: int, now: float) -> None:
     """The machine's time has come: it falls asleep, or it is awake or has booted."""
     state = memory.machine(s.machines, m).state
-    if state == ON:
-        switch(s, m, ASLEEP, now)
-    elif state in (WAKING, BOOTING):
-        switch(s, m, ON, now)
+    if state == l.ON:
+        switch(s, m, l.ASLEEP, now)
+    elif state in (l.WAKING, l.BOOTING):
+        switch(s, m, l.ON, now)
         _admit(s, m, now)
         _sleep_later(s, m, now)
 
@@ -419,13 +409,13 @@ def tick(s: Record, m: int, now: float) -> None:
 def turn_on(s: Record, m: int, boots: bool, now: float) -> None:
     """The machine's node is there, or back: then it boots first."""
     machine = memory.machine(s.machines, m)
-    if machine.governor == ONDEMAND:
+    if machine.governor == l.ONDEMAND:
         set_point(s, m, 0, now)
     if boots and machine.boot_time > 0.0:
-        switch(s, m, BOOTING, now)
+        switch(s, m, l.BOOTING, now)
         put(s, state_timer(s, m), now + machine.boot_time)
     else:
-        switch(s, m, ON, now)
+        switch(s, m, l.ON, now)
         _sleep_later(s, m, now)
 
 
@@ -435,4 +425,4 @@ def turn_off(s: Record, m: int, now: float) -> None:
     drop(s, state_timer(s, m))
     drop(s, state_timer(s, m) + 1)
     drop(s, state_timer(s, m) + 2)
-    switch(s, m, ABSENT if memory.node(s.nodes, memory.machine(s.machines, m).node).present == 0 else OFF, now)
+    switch(s, m, l.ABSENT if memory.node(s.nodes, memory.machine(s.machines, m).node).present == 0 else l.OFF, now)

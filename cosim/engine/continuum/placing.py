@@ -4,26 +4,12 @@ from __future__ import annotations
 
 import math
 
+from cosim.engine.continuum import layout as l
 from cosim.engine.continuum import memory
 from cosim.engine.continuum.ending import end, release
 from cosim.engine.continuum.indices import OWN, SCAN, book, pick
 from cosim.engine.continuum.jit import jit
-from cosim.engine.continuum.layout import (
-    CAPACITY,
-    INPUT_OFFERED,
-    INTERVAL,
-    LINK_FAILED,
-    MOVE,
-    NARROW,
-    NOBODY,
-    NODE_FAILED,
-    RETRIES,
-    RUN,
-    STATE_OFFERED,
-    TAKE_OUT,
-    UP,
-    Record,
-)
+from cosim.engine.continuum.layout import Record
 from cosim.engine.continuum.numbering import processor
 from cosim.engine.continuum.paths import could_hold, fill_reach, permitted, serving_node
 from cosim.engine.continuum.patience import park
@@ -49,10 +35,10 @@ def _gather(s: Record, i: int, now: float) -> None:
         carrier.uploaded = carrier.started = carrier.computed = math.nan
         carrier.input, carrier.output = stage_output(s, t.job, before), 0.0
         carrier.work = carrier.rest = 0.0
-        carrier.workload, carrier.host, carrier.phase = t.workload, t.host, UP
+        carrier.workload, carrier.host, carrier.phase = t.workload, t.host, l.UP
         carrier.job, carrier.stage, carrier.join = t.job, t.stage, i
         carrier.at = memory.whole(s.site, stage_number(s, t) + before - t.stage).v
-        add(s, INPUT_OFFERED, carrier.input)
+        add(s, l.INPUT_OFFERED, carrier.input)
         put(s, task_number(s, c), now)
 
 
@@ -71,7 +57,7 @@ def assign(s: Record, i: int, answer: int, now: float) -> bool:
         t.counted = 1
         book(s, answer, t.workload, 1)
         if memory.host(s.hosts, answer).up == 0:
-            end(s, i, NODE_FAILED, now)
+            end(s, i, l.NODE_FAILED, now)
             return False
     else:
         linked = node.infra >= 0 or node.covered != 0 or t.at != t.device
@@ -86,9 +72,9 @@ def assign(s: Record, i: int, answer: int, now: float) -> bool:
                 someone = True
                 slot = memory.host(s.hosts, h).slot
                 able = able or (permitted(s, t.workload, slot) and could_hold(s, slot, i, now))
-        end(s, i, NODE_FAILED if not someone else LINK_FAILED if able else CAPACITY, now)
+        end(s, i, l.NODE_FAILED if not someone else l.LINK_FAILED if able else l.CAPACITY, now)
         return False
-    t.phase, t.parked = UP, 0
+    t.phase, t.parked = l.UP, 0
     if t.job >= 0 and memory.stage(s.stages, t.stage).befores > 1:
         _gather(s, i, now)
     return True
@@ -130,14 +116,14 @@ def consult(s: Record, i: int, now: float) -> int:
     One that has been decided about and waited for coverage since then is not worked on again.
     """
     t, node = memory.task(s.tasks, i), memory.node(s.nodes, s.decider)
-    if t.parked == RETRIES or _pinned(s, t):
+    if t.parked == l.RETRIES or _pinned(s, t):
         return i
     if node.up == 0:
-        end(s, i, NODE_FAILED, now)
-        return int(NOBODY)
+        end(s, i, l.NODE_FAILED, now)
+        return int(l.NOBODY)
     s.decided += s.deciding
     enter(s, processor(s.decider), i, s.deciding * memory.kind(s.kinds, node.kind).clock, now)
-    return int(NOBODY)
+    return int(l.NOBODY)
 
 
 @jit
@@ -146,7 +132,7 @@ def decide(s: Record, i: int, now: float) -> bool:
     t = memory.task(s.tasks, i)
     device = t.device
     pinned = _pinned(s, t)
-    if s.scheduler == INTERVAL and not pinned:
+    if s.scheduler == l.INTERVAL and not pinned:
         t.held = 1
         return False
     answer = LOCAL
@@ -168,7 +154,7 @@ def decide(s: Record, i: int, now: float) -> bool:
                 near = permitted(s, t.workload, memory.host(s.hosts, h).slot)
                 memory.real(s.scratch, h).v = reach[h] if near else math.inf
             if s.machine_count > 0:
-                memory.equipment(s, NARROW, i, 0, now)
+                memory.equipment(s, l.NARROW, i, 0, now)
             reach = memory.reals(s.scratch, s.host_count)
         if s.scheduler < 0:
             for h in range(s.host_count):
@@ -202,17 +188,17 @@ def place(s: Record, i: int, answer: int, asked: bool, now: float) -> bool:
         return False
     if t.counted != 0:
         book(s, memory.node(s.nodes, t.host).host, t.workload, -1)
-    runs = t.phase == RUN
+    runs = t.phase == l.RUN
     if runs:
         machine = memory.node(s.nodes, t.host).machine
         if machine >= 0:
-            memory.equipment(s, TAKE_OUT, machine, i, now)
+            memory.equipment(s, l.TAKE_OUT, machine, i, now)
         else:
             t.rest = min(t.rest, left_over(s, i, now))  # more was left of its dispatch, which ends here
             leave(s, i, now)
         release(s, i, now)
-        t.phase = MOVE
-        add(s, STATE_OFFERED, load(s, t))
+        t.phase = l.MOVE
+        add(s, l.STATE_OFFERED, load(s, t))
     t.host = host
     t.counted = 0
     if memory.node(s.nodes, host).host >= 0:

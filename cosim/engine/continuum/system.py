@@ -14,30 +14,11 @@ from cosim.contract.entities import HostQuantities, WorkloadQuantities
 from cosim.contract.quantity import quantities
 from cosim.contract.records import Records
 from cosim.engine.continuum import hardware, queue
+from cosim.engine.continuum import layout as l
 from cosim.engine.continuum.agreement import SERVICE, WorkloadAgreement
 from cosim.engine.continuum.billing import BILLED, Rates, window_count
 from cosim.engine.continuum.hardware import MachineAccelerator
-from cosim.engine.continuum.layout import (
-    BAG,
-    DEVICE,
-    EVERY,
-    FEWEST,
-    HOST,
-    JOB,
-    KIND,
-    LINK,
-    NODE,
-    POISSON,
-    SOURCE,
-    STAGE,
-    STATION,
-    STATUSES,
-    SUMS,
-    TRACE,
-    TRACED,
-    WORKLOAD,
-    KernelState,
-)
+from cosim.engine.continuum.layout import KernelState
 from cosim.engine.continuum.lookahead import SMALL
 from cosim.engine.continuum.numbering import PER_NODE, first_link_station, processor
 
@@ -156,7 +137,7 @@ def _tables(system: System) -> tuple[Records, Floats, list[int], Floats]:
     known = {id(kind): kind for kind in system.kinds}
     distinct = [known[one] for one in place]
     technologies = technology_count(system)
-    rows: Records = np.zeros(len(distinct), KIND)
+    rows: Records = np.zeros(len(distinct), l.KIND)
     tables: list[list[float]] = []
     radio = np.zeros((len(distinct), technologies, 2))
     own = np.zeros(len(distinct), np.int64)  # values of the kind's own table
@@ -194,7 +175,7 @@ def transfer_time(links: Records) -> Floats:
 
 def _links(system: System, nodes: Records) -> tuple[Records, Ints]:
     """The links, and those of the devices grouped by device."""
-    links: Records = np.zeros(len(system.link_a), LINK)
+    links: Records = np.zeros(len(system.link_a), l.LINK)
     links["a"], links["b"], links["up"] = system.link_a, system.link_b, 1
     links["rate"], links["delay"], links["loss"] = system.link_rate / 8, system.link_delay, system.link_loss
     links["back"] = system.link_back if len(system.link_back) else 1.0
@@ -203,7 +184,7 @@ def _links(system: System, nodes: Records) -> tuple[Records, Ints]:
     numbers = np.arange(len(links), dtype=np.int64)
     ends = np.concatenate([links["a"], links["b"]])
     both = np.concatenate([numbers, numbers])
-    ours = system.tier[ends] == DEVICE
+    ours = system.tier[ends] == l.DEVICE
     ends, both = ends[ours], both[ours]
     order = np.lexsort((both, ends))
     nodes["links"] = np.bincount(ends, minlength=len(nodes))
@@ -214,20 +195,20 @@ def _links(system: System, nodes: Records) -> tuple[Records, Ints]:
 def _sources(system: System, nodes: Records) -> tuple[Records, Records]:
     """The sources by node, and the tasks of those that follow a trace."""
     order = np.lexsort((system.source_workload, system.source_node))
-    sources = aligned(len(order), SOURCE)
+    sources = aligned(len(order), l.SOURCE)
     sources["node"], sources["workload"] = system.source_node[order], system.source_workload[order]
     sources["work"] = np.nan
     if np.any((sources["workload"] < 0) | (sources["workload"] >= len(system.workloads))):
         raise ValueError(f"a source names a workload that is not one of the {len(system.workloads)} of the system")
     nodes["sources"] = np.bincount(sources["node"], minlength=len(nodes))
     nodes["first_source"] = np.cumsum(nodes["sources"]) - nodes["sources"]
-    parts = [np.zeros(0, TRACED)]
+    parts = [np.zeros(0, l.TRACED)]
     total = 0
     for number, load in enumerate(system.workloads):
         if load.trace is None:
             continue
         rows = np.lexsort((load.trace.time, load.trace.source))  # stable: the order of the file at equal times
-        part: Records = np.zeros(len(rows), TRACED)
+        part: Records = np.zeros(len(rows), l.TRACED)
         for name in ("time", "input", "output", "work"):
             part[name] = getattr(load.trace, name)[rows]
         mine = np.flatnonzero(sources["workload"] == number)
@@ -243,15 +224,15 @@ def _sources(system: System, nodes: Records) -> tuple[Records, Records]:
 
 
 def _workloads(system: System) -> Records:
-    rows: Records = np.zeros(len(system.workloads), WORKLOAD)
+    rows: Records = np.zeros(len(system.workloads), l.WORKLOAD)
     for row, load in zip(rows, system.workloads, strict=True):
         for name in (*quantities(WorkloadQuantities), "rate", "accelerator", "sensitivity", "priority"):
             row[name] = getattr(load, name)
-        row["arrivals"] = EVERY if load.periodic else POISSON
+        row["arrivals"] = l.EVERY if load.periodic else l.POISSON
         if load.bag is not None:
-            row["arrivals"], row["bag_mean"], row["bag_spread"] = BAG, *load.bag
+            row["arrivals"], row["bag_mean"], row["bag_spread"] = l.BAG, *load.bag
         if load.trace is not None:
-            row["arrivals"] = TRACE
+            row["arrivals"] = l.TRACE
         for name in ("input", "output", "work", "operations"):
             row[f"{name}_law"], row[f"{name}_a"], row[f"{name}_b"] = getattr(load, name)
         row["slow_share"], row["slow_times"] = load.slow
@@ -260,7 +241,7 @@ def _workloads(system: System) -> Records:
 
 def _graphs(system: System, workloads: Records) -> tuple[Records, Ints, Ints]:
     """The stages of all graphs, those after and those before each; notes in `workloads` where they are."""
-    rows: Records = np.zeros(sum(len(load.graph) for load in system.workloads), STAGE)
+    rows: Records = np.zeros(sum(len(load.graph) for load in system.workloads), l.STAGE)
     afters: list[int] = []
     befores: list[int] = []
     first = 0
@@ -286,7 +267,7 @@ def _graphs(system: System, workloads: Records) -> tuple[Records, Ints, Ints]:
 def _stations(system: System, kinds: Records, links: Records, parts: list[MachineAccelerator]) -> Records:
     count = len(system.kind)
     behind = first_link_station(count) + 2 * len(links)
-    stations = aligned(behind + len(parts), STATION)
+    stations = aligned(behind + len(parts), l.STATION)
     stations["servers"] = 1
     stations["root"] = stations["head"] = stations["tail"] = -1
     processors = stations[0 : first_link_station(count) : PER_NODE]
@@ -313,7 +294,7 @@ def lay_out(system: System, meta: Records, tasks: Records, ended: Records) -> Ke
     """The state of `system` at time 0, before any node has appeared and any route was found."""
     count = len(system.kind)
     kinds, power, first_power, radio = _tables(system)
-    nodes = aligned(count, NODE)
+    nodes = aligned(count, l.NODE)
     nodes["kind"] = system.kind
     nodes["cell"] = nodes["first_task"] = nodes["infra"] = nodes["host"] = -1
     machines, accelerators, points = hardware.machines(
@@ -324,12 +305,12 @@ def lay_out(system: System, meta: Records, tasks: Records, ended: Records) -> Ke
     for name, rows in (("machine", machines), ("battery", batteries)):
         nodes[name] = -1
         nodes[name][rows["node"]] = np.arange(len(rows))
-    infra = np.flatnonzero(system.tier != DEVICE).astype(np.int64)
+    infra = np.flatnonzero(system.tier != l.DEVICE).astype(np.int64)
     nodes["infra"][infra] = np.arange(len(infra))
     nodes["up"][infra] = 1
     slots = infra[kinds["cores"][system.kind[infra]] > 0]
     nodes["host"][slots] = np.arange(len(slots))
-    hosts = aligned(len(slots), HOST)
+    hosts = aligned(len(slots), l.HOST)
     kind_of = kinds[system.kind[slots]]
     hosts["slot"], hosts["tier"], hosts["up"] = slots, system.tier[slots], 1
     hosts["cores"], hosts["clock"], hosts["slots"] = kind_of["cores"], kind_of["clock"], kind_of["slots"]
@@ -368,12 +349,12 @@ def lay_out(system: System, meta: Records, tasks: Records, ended: Records) -> Ke
         part=np.zeros(len(infra), np.int32), exit=np.zeros(len(infra), np.int32),
         hub=np.zeros(len(infra), np.int32), toll=np.zeros(len(infra)),
         near=np.zeros((len(infra), 2), np.int32), second=np.zeros(len(infra)), members=np.zeros(len(hosts), np.int32),
-        first_member=np.zeros(len(infra) + 1, np.int32), fewest=np.zeros(2 * leaves, FEWEST),
+        first_member=np.zeros(len(infra) + 1, np.int32), fewest=np.zeros(2 * leaves, l.FEWEST),
         order=np.zeros((len(infra), 1 + len(hosts)), np.int32),
-        sources=sources, stations=stations, tally=np.zeros((max(1, len(system.workloads)), 2 + STATUSES), np.int64),
-        sums=np.zeros((SUMS, 2), np.int64),
+        sources=sources, stations=stations, tally=np.zeros((max(1, len(system.workloads)), 2 + l.STATUSES), np.int64),
+        sums=np.zeros((l.SUMS, 2), np.int64),
         tasks=tasks, ended=ended, **events, stages=stages, afters=afters, befores=befores,
-        stage_tally=np.zeros((len(stages), 1 + STATUSES), np.int64), jobs=np.zeros(0, JOB),
+        stage_tally=np.zeros((len(stages), 1 + l.STATUSES), np.int64), jobs=np.zeros(0, l.JOB),
         missing=np.zeros((0, int(meta["widest"][0])), np.int64), site=np.zeros((0, int(meta["widest"][0])), np.int64),
         trace=trace, billed=np.zeros((BILLED + window_count(system.tariffs), count)),
         service=np.zeros((len(system.workloads), len(SERVICE))),

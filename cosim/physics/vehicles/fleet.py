@@ -12,34 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosim.compiled.compiling import entry, part, ready, records
 from cosim.contract.records import Records
+from cosim.physics.vehicles import layout as l
 from cosim.physics.vehicles.airframe import Copter, Rover
 from cosim.physics.vehicles.battery import open_circuit
 from cosim.physics.vehicles.impact import Contacts, touch, touch_down
-from cosim.physics.vehicles.layout import (
-    ACCELERATION,
-    AIRFRAME,
-    ATTITUDE,
-    CIRCLE,
-    COPTER,
-    DESCEND,
-    ELSEWHERE,
-    EMPTY,
-    FLY,
-    GO,
-    HOLD,
-    HOME,
-    ITEM,
-    LAND,
-    MISSION,
-    MODES,
-    NONE,
-    RETURN,
-    RISE,
-    STATE,
-    TAKE_OFF,
-    TURNS,
-    VELOCITY,
-)
 from cosim.physics.vehicles.motion import discharge, fall, ride
 from cosim.physics.vehicles.obstacles import Obstacles
 from cosim.physics.vehicles.pilot import pilot_copter, pilot_rover, proceed, protect
@@ -48,7 +24,7 @@ from cosim.physics.vehicles.rigid import show, stand
 from cosim.physics.vehicles.terrain import FLAT, Terrain, closing, ground_at
 
 Floats = NDArray[np.float64]
-WHAT = {"fly": FLY, "take-off": RISE, "land": DESCEND, "return": HOME, "turns": TURNS}
+WHAT = {"fly": l.FLY, "take-off": l.RISE, "land": l.DESCEND, "return": l.HOME, "turns": l.TURNS}
 # What a new mode begins with.
 _ENTERED = {
     "stage": 0, "hold_until": -1.0, "target_until": -1.0, "leg_began": -1.0, "next_began": -1.0, "leg_top": 0.0,
@@ -75,9 +51,9 @@ def _on_ground(s: Any, a: Any, items: Records, now: float) -> None:  # noqa: ANN
     """An armed copter that stands: it takes off when ordered to, and disarms when nothing happens."""
     s.vx = s.vy = s.vz = 0.0
     s.power = a.idle + 0.1 * a.profile / a.efficiency  # idling rotors, of the order of a tenth of the blade power
-    if s.mode == MISSION and s.done == 0 and items[s.first_item + s.item].what == DESCEND:
+    if s.mode == l.MISSION and s.done == 0 and items[s.first_item + s.item].what == l.DESCEND:
         proceed(s)  # it has landed, as the mission requires
-    wants = s.mode == TAKE_OFF or (s.mode == MISSION and s.done == 0)
+    wants = s.mode == l.TAKE_OFF or (s.mode == l.MISSION and s.done == 0)
     if wants and s.hold_until < 0.0:  # rotors are to reach their speed first
         s.hold_until = max(now, s.armed_at + a.arming_delay) + a.spool_up
     if wants:
@@ -89,7 +65,7 @@ def _on_ground(s: Any, a: Any, items: Records, now: float) -> None:  # noqa: ANN
         s.stage = 0
         s.hold_until = now if a.jerk > 0.0 else -1.0
     elif now - max(s.armed_at, s.landed_at) >= (
-        a.disarm_after if s.mode in (LAND, RETURN, MISSION) else a.disarm_delay
+        a.disarm_after if s.mode in (l.LAND, l.RETURN, l.MISSION) else a.disarm_delay
     ):
         s.armed = 0
 
@@ -117,14 +93,14 @@ def _advance(
             now = start + k * dt
             if s.armed == 0:
                 s.vx = s.vy = s.vz = s.ax = s.ay = s.az = s.roll = s.pitch = s.turn = 0.0
-                s.power = 0.0 if s.failsafe == EMPTY else a.idle
+                s.power = 0.0 if s.failsafe == l.EMPTY else a.idle
                 discharge(s, a, dt)
                 continue
             if hilly:
                 a.ground = ground_at(heights, box, s.x, s.y)
             protect(s, a)
-            if a.kind != COPTER:
-                if s.failsafe == EMPTY:
+            if a.kind != l.COPTER:
+                if s.failsafe == l.EMPTY:
                     s.vx = s.vy = s.ax = s.power = s.turn = 0.0
                     s.armed = 0
                 else:
@@ -135,7 +111,7 @@ def _advance(
                         ride(s, a, before, dt)
                 discharge(s, a, dt)
                 continue
-            if (s.failsafe == EMPTY or s.stopped != 0) and s.landed == 0:
+            if (s.failsafe == l.EMPTY or s.stopped != 0) and s.landed == 0:
                 fall(s, a, wind[0], wind[1], wind[2], dt)
             elif s.landed != 0:
                 _on_ground(s, a, items, now)
@@ -148,7 +124,7 @@ def _advance(
             if hilly:
                 a.ground = ground_at(heights, box, s.x, s.y)
                 nearing = closing(s, heights, box)
-            if a.rigid != ELSEWHERE and s.z <= a.ground and nearing >= 0.0:
+            if a.rigid != l.ELSEWHERE and s.z <= a.ground and nearing >= 0.0:
                 s.z = a.ground
                 touch_down(s, a, nearing, now, -1)
 
@@ -195,21 +171,21 @@ class VehicleFleet:
             if vehicle not in rows:
                 rows[vehicle] = vehicle.row()
         self.frames: Records = (
-            np.concatenate([rows[vehicle] for vehicle in vehicles]) if len(vehicles) else np.zeros(0, AIRFRAME)
+            np.concatenate([rows[vehicle] for vehicle in vehicles]) if len(vehicles) else np.zeros(0, l.AIRFRAME)
         )
         self.frames["ground"] = place[:, 2]
-        self.state: Records = np.zeros(len(vehicles), STATE)
+        self.state: Records = np.zeros(len(vehicles), l.STATE)
         self.wind = np.zeros((len(vehicles), 3))  # m/s east, north, up; set it at will
         self.now = 0.0
         self._substep = substep
-        self._items: Records = np.zeros(0, ITEM)
+        self._items: Records = np.zeros(0, l.ITEM)
         s = self.state
         for k, axis in enumerate("xyz"):
             s[axis] = s[f"home_{axis}"] = s[f"target_{axis}"] = place[:, k]
         s["heading"] = s["kept"] = np.asarray(headings)
         s["target_heading"] = s["target_turn"] = math.nan
         s["charge"] = np.asarray(charge, np.float64) * self.frames["capacity"]
-        s["landed"], s["mode"], s["reached"], s["failsafe"] = 1, HOLD, -1, NONE
+        s["landed"], s["mode"], s["reached"], s["failsafe"] = 1, l.HOLD, -1, l.NONE
         s["hold_until"] = s["target_until"] = s["leg_began"] = s["next_began"] = s["old_began"] = -1.0
         s["voltage"] = [
             a["cells"] * open_circuit(c / a["capacity"]) for a, c in zip(self.frames, s["charge"], strict=True)
@@ -218,7 +194,7 @@ class VehicleFleet:
     def restore(self, state: Records, items: Records, now: float) -> None:
         """Go on from `state` (n,) STATE with the missions `items` at `now` s, as copies of another fleet's."""
         self.state[:] = state
-        self._items = np.array(items, ITEM)
+        self._items = np.array(items, l.ITEM)
         self.now = now
 
     def items(self, row: int) -> Records:
@@ -274,24 +250,24 @@ class VehicleFleet:
 
     def mode(self, rows: ArrayLike) -> list[str]:
         """The modes of vehicles by name."""
-        return [MODES[code] for code in self.state["mode"][np.asarray(rows)]]
+        return [l.MODES[code] for code in self.state["mode"][np.asarray(rows)]]
 
     def arm(self, rows: ArrayLike, on: bool = True) -> NDArray[np.bool_]:
         """Arm or disarm. Home is where a vehicle is armed. Refused: a broken or empty one, disarming in flight."""
         r = self._rows(rows)
         s = self.state
         if on:
-            obeys: NDArray[np.bool_] = (s["crashed"][r] == 0) & (s["failsafe"][r] != EMPTY)
+            obeys: NDArray[np.bool_] = (s["crashed"][r] == 0) & (s["failsafe"][r] != l.EMPTY)
             new = r[obeys & (s["armed"][r] == 0)]
             for axis in "xyz":
                 s[f"home_{axis}"][new] = s[axis][new]
             s["armed"][new], s["armed_at"][new] = 1, self.now
             s["stopped"][new], s["hold_until"][new] = 0, -1.0
             # among obstacles it may stand on a roof
-            level = new if self.obstacles is None else new[self.frames["rigid"][new] == ELSEWHERE]
+            level = new if self.obstacles is None else new[self.frames["rigid"][new] == l.ELSEWHERE]
             self.frames["ground"][level] = s["z"][level]
         else:
-            obeys = (self.frames["kind"][r] != COPTER) | (s["landed"][r] != 0)
+            obeys = (self.frames["kind"][r] != l.COPTER) | (s["landed"][r] != 0)
             s["armed"][r[obeys]] = 0
         return obeys
 
@@ -301,9 +277,9 @@ class VehicleFleet:
         s = self.state
         up = np.broadcast_to(np.asarray(height, np.float64), r.shape)
         obeys: NDArray[np.bool_] = (
-            (self.frames["kind"][r] == COPTER) & (s["armed"][r] != 0) & (s["landed"][r] != 0) & (up > 0.0)
+            (self.frames["kind"][r] == l.COPTER) & (s["armed"][r] != 0) & (s["landed"][r] != 0) & (up > 0.0)
         )
-        self._enter(r[obeys], int(TAKE_OFF))
+        self._enter(r[obeys], int(l.TAKE_OFF))
         s["target_z"][r[obeys]] = s["home_z"][r[obeys]] + up[obeys]
         return obeys
 
@@ -319,8 +295,8 @@ class VehicleFleet:
         s = self.state
         obeys = self._able(r)
         obeying, where = r[obeys], np.broadcast_to(np.asarray(position, np.float64), (len(r), 3))[obeys]
-        already = obeying[s["mode"][obeying] != GO]
-        self._enter(already, int(GO))
+        already = obeying[s["mode"][obeying] != l.GO]
+        self._enter(already, int(l.GO))
         # a vehicle with an unchanged target goes on with its leg
         new = obeying[sum(np.abs(s[f"target_{axis}"][obeying] - where[:, k]) for k, axis in enumerate("xyz")) > 0.1]
         s["leg_began"][new] = s["next_began"][new] = -1.0
@@ -341,7 +317,7 @@ class VehicleFleet:
         s = self.state
         obeys = self._able(r)
         obeying, wanted = r[obeys], np.broadcast_to(np.asarray(velocity, np.float64), (len(r), 3))[obeys]
-        self._enter(obeying, int(VELOCITY))
+        self._enter(obeying, int(l.VELOCITY))
         for k, axis in enumerate("xyz"):
             s[f"target_v{axis}"][obeying] = wanted[:, k]
         s["target_until"][obeying] = self.now + valid
@@ -349,7 +325,7 @@ class VehicleFleet:
 
     def accelerate(self, rows: ArrayLike, acceleration: ArrayLike, valid: float = 3.0) -> NDArray[np.bool_]:
         """Keep `acceleration` (n, 3) m/s^2 for `valid` s, then stop. Refused as `go` is, and by rovers."""
-        obeys, obeying = self._hover_orders(rows, int(ACCELERATION), valid)
+        obeys, obeying = self._hover_orders(rows, int(l.ACCELERATION), valid)
         wanted = np.broadcast_to(np.asarray(acceleration, np.float64), (len(obeys), 3))[obeys]
         for k, axis in enumerate("xyz"):
             self.state[f"feed_{axis}"][obeying] = wanted[:, k]
@@ -362,7 +338,7 @@ class VehicleFleet:
 
         Refused as `go` is, and by rovers.
         """
-        obeys, obeying = self._hover_orders(rows, int(ATTITUDE), valid)
+        obeys, obeying = self._hover_orders(rows, int(l.ATTITUDE), valid)
         most = self.frames["tilt"][obeying]
         for name, wanted in (("target_roll", roll), ("target_pitch", pitch)):
             self.state[name][obeying] = np.clip(np.broadcast_to(wanted, obeys.shape)[obeys], -most, most)
@@ -375,7 +351,7 @@ class VehicleFleet:
 
         Refused as `go` is, and by rovers.
         """
-        obeys, obeying = self._hover_orders(rows, int(CIRCLE), math.inf)
+        obeys, obeying = self._hover_orders(rows, int(l.CIRCLE), math.inf)
         s, point = self.state, np.broadcast_to(np.asarray(centre, np.float64), (len(obeys), 3))[obeys]
         for name, values in zip(("circle_x", "circle_y", "target_z"), point.T, strict=True):
             s[name][obeying] = values
@@ -392,7 +368,7 @@ class VehicleFleet:
         """Stop the motors, also in the air: a copter falls."""
         r = self._rows(rows)
         self.state["stopped"][r] = 1
-        grounded = r[(self.state["landed"][r] != 0) | (self.frames["kind"][r] != COPTER)]
+        grounded = r[(self.state["landed"][r] != 0) | (self.frames["kind"][r] != l.COPTER)]
         self.state["armed"][grounded] = 0
 
     def set_air(self, altitude: float) -> None:
@@ -402,7 +378,7 @@ class VehicleFleet:
     def _hover_orders(self, rows: ArrayLike, mode: int, valid: float) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Who obeys an order that only copters in flight take, and their rows, which are in `mode` now."""
         r = self._rows(rows)
-        obeys: NDArray[np.bool_] = self._able(r) & (self.frames["kind"][r] == COPTER)
+        obeys: NDArray[np.bool_] = self._able(r) & (self.frames["kind"][r] == l.COPTER)
         obeying = r[obeys]
         self._enter(obeying, mode)
         self.state["target_until"][obeying] = self.now + valid
@@ -418,7 +394,7 @@ class VehicleFleet:
 
     def set_mission(self, row: int, waypoints: Sequence[Waypoint]) -> None:
         """Give a vehicle a mission, from its first waypoint on; it starts with `start_mission`."""
-        new = np.array([(w.x, w.y, w.z, w.hold, w.speed, w.radius, w.turns, WHAT[w.what]) for w in waypoints], ITEM)
+        new = np.array([(w.x, w.y, w.z, w.hold, w.speed, w.radius, w.turns, WHAT[w.what]) for w in waypoints], l.ITEM)
         self.replace_items(row, new)
         s = self.state[row]
         s["item"], s["reached"], s["done"] = 0, -1, 0
@@ -448,30 +424,30 @@ class VehicleFleet:
         """Go on with the mission, or from `item` on. Refused when not armed or without a mission."""
         r = self._rows(rows)
         s = self.state
-        obeys: NDArray[np.bool_] = (s["armed"][r] != 0) & (s["items"][r] > 0) & (s["failsafe"][r] != EMPTY)
+        obeys: NDArray[np.bool_] = (s["armed"][r] != 0) & (s["items"][r] > 0) & (s["failsafe"][r] != l.EMPTY)
         obeys &= item < s["items"][r]
         obeying = r[obeys]
-        self._enter(obeying, int(MISSION))
+        self._enter(obeying, int(l.MISSION))
         s["item"][obeying] = item if item >= 0 else np.where(s["done"][obeying] != 0, 0, s["item"][obeying])
         s["done"][obeying] = 0
         return obeys
 
     def hold(self, rows: ArrayLike) -> None:
         """Stop and stay."""
-        self._enter(self._rows(rows), int(HOLD))
+        self._enter(self._rows(rows), int(l.HOLD))
 
     def go_home(self, rows: ArrayLike) -> NDArray[np.bool_]:
         """Return to home; copters land there. Refused as `go` is."""
         r = self._rows(rows)
         obeys = self._able(r)
-        self._enter(r[obeys], int(RETURN))
+        self._enter(r[obeys], int(l.RETURN))
         return obeys
 
     def land(self, rows: ArrayLike) -> NDArray[np.bool_]:
         """Land here. Refused by rovers and on the ground."""
         r = self._rows(rows)
-        obeys: NDArray[np.bool_] = self._able(r) & (self.frames["kind"][r] == COPTER)
-        self._enter(r[obeys], int(LAND))
+        obeys: NDArray[np.bool_] = self._able(r) & (self.frames["kind"][r] == l.COPTER)
+        self._enter(r[obeys], int(l.LAND))
         return obeys
 
     def set_fence(self, rows: ArrayLike, radius: ArrayLike = 0.0, top: ArrayLike = 0.0) -> None:
@@ -486,7 +462,7 @@ class VehicleFleet:
         obeying = r[obeys]
         level = np.broadcast_to(np.asarray(charge, np.float64), r.shape)[obeys]
         self.state["charge"][obeying] = level * self.frames["capacity"][obeying]
-        self.state["failsafe"][obeying] = np.where(level > 0.0, NONE, EMPTY)
+        self.state["failsafe"][obeying] = np.where(level > 0.0, l.NONE, l.EMPTY)
         return obeys
 
     def charge(self) -> Floats:
@@ -499,8 +475,8 @@ class VehicleFleet:
 
     def _able(self, r: NDArray[np.int64]) -> NDArray[np.bool_]:
         s = self.state
-        flying = (self.frames["kind"][r] != COPTER) | (s["landed"][r] == 0)
-        able: NDArray[np.bool_] = (s["armed"][r] != 0) & flying & (s["failsafe"][r] != EMPTY)
+        flying = (self.frames["kind"][r] != l.COPTER) | (s["landed"][r] == 0)
+        able: NDArray[np.bool_] = (s["armed"][r] != 0) & flying & (s["failsafe"][r] != l.EMPTY)
         return able
 
     def _enter(self, rows: NDArray[np.int64], mode: int) -> None:

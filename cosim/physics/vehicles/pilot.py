@@ -10,29 +10,7 @@ from numpy.typing import NDArray
 
 from cosim.compiled.compiling import part
 from cosim.contract.records import Records
-from cosim.physics.vehicles.layout import (
-    ACCELERATION,
-    ATTITUDE,
-    CIRCLE,
-    COPTER,
-    CRITICAL,
-    DESCEND,
-    EMPTY,
-    FENCE,
-    FLY,
-    GO,
-    HOLD,
-    HOME,
-    LAND,
-    LOW,
-    MISSION,
-    NONE,
-    RETURN,
-    RISE,
-    TAKE_OFF,
-    TURNS,
-    VELOCITY,
-)
+from cosim.physics.vehicles import layout as l
 from cosim.physics.vehicles.legs import corner, fly_leg, lead, seconds
 from cosim.physics.vehicles.motion import approach, drive, fly, wrap
 from cosim.physics.vehicles.rigid import fly_rigid
@@ -59,24 +37,24 @@ def enter(s: Record, mode: int) -> None:
 @part
 def protect(s: Record, a: Record) -> None:
     """Fail-safes: an empty battery, a battery that is critical or low, and the fence, in this order."""
-    if s.armed == 0 or s.failsafe == EMPTY:
+    if s.armed == 0 or s.failsafe == l.EMPTY:
         return
     left = s.charge / a.capacity
     if left <= a.critical:
-        if s.failsafe != CRITICAL:
-            s.failsafe = CRITICAL
-            enter(s, LAND if a.kind == COPTER else HOLD)
+        if s.failsafe != l.CRITICAL:
+            s.failsafe = l.CRITICAL
+            enter(s, l.LAND if a.kind == l.COPTER else l.HOLD)
     elif left <= a.low:
-        if s.failsafe != LOW:
-            s.failsafe = LOW
-            if a.low_action >= 0 and s.mode != LAND:
-                enter(s, a.low_action if a.kind == COPTER or a.low_action == RETURN else HOLD)
-    elif s.failsafe == NONE:
+        if s.failsafe != l.LOW:
+            s.failsafe = l.LOW
+            if a.low_action >= 0 and s.mode != l.LAND:
+                enter(s, a.low_action if a.kind == l.COPTER or a.low_action == l.RETURN else l.HOLD)
+    elif s.failsafe == l.NONE:
         out = s.fence_radius > 0.0 and math.hypot(s.x - s.home_x, s.y - s.home_y) > s.fence_radius
         out = out or (s.fence_top > 0.0 and s.z - s.home_z > s.fence_top)
-        if out and s.mode != RETURN and s.mode != LAND:
-            s.failsafe = FENCE
-            enter(s, RETURN)
+        if out and s.mode != l.RETURN and s.mode != l.LAND:
+            s.failsafe = l.FENCE
+            enter(s, l.RETURN)
 
 
 @part
@@ -205,7 +183,7 @@ def _overlap(s: Record, a: Record, items: Records, left: float, now: float) -> N
     if here.hold > 0.0 or s.item + 1 >= s.items:
         return
     there = items[s.first_item + s.item + 1]
-    if there.what != FLY or (there.speed > 0.0 and there.speed != s.leg_top):
+    if there.what != l.FLY or (there.speed > 0.0 and there.speed != s.leg_top):
         return
     bx, by, bz = there.x - here.x, there.y - here.y, there.z - here.z
     if s.next_began < 0.0:
@@ -255,20 +233,20 @@ def _fly_mission(s: Record, a: Record, items: Records, now: float, dt: float) ->
     item = items[s.first_item + s.item]
     if item.speed > 0.0 and s.leg_began < 0.0:
         s.speed = item.speed
-    if item.what == HOME:
-        enter(s, RETURN)
+    if item.what == l.HOME:
+        enter(s, l.RETURN)
         s.item += 1
         s.done = 1 if s.item >= s.items else 0
         _return(s, a, now)
-    elif item.what == DESCEND:
+    elif item.what == l.DESCEND:
         if item.z > 0.0:  # a place of its own, else here
             s.target_x, s.target_y = item.x, item.y
         _sink(s, a)
-    elif item.what == RISE:
+    elif item.what == l.RISE:
         _rise(s, a, item.z, now)
         if abs(s.z - item.z) < 0.5:
             proceed(s)
-    elif item.what == TURNS:
+    elif item.what == l.TURNS:
         if s.stage == 0:
             s.circle_x, s.circle_y, s.circle_radius, s.turned, s.stage = item.x, item.y, abs(item.radius), 0.0, 1
             s.circle_speed = math.copysign(_round_speed(a, abs(item.radius), _top(s, a)), item.radius)
@@ -315,14 +293,14 @@ def _fly_item(s: Record, a: Record, items: Records, now: float) -> None:
 def pilot_copter(s: Record, a: Record, items: Records, wind: NDArray[np.float64], now: float, dt: float) -> None:
     """One step of an armed copter with a battery that is not empty."""
     mode = s.mode
-    if mode == TAKE_OFF:
+    if mode == l.TAKE_OFF:
         _rise(s, a, s.target_z, now)
         if s.z > s.target_z - 0.3:
             x, y, z = s.target_x, s.target_y, s.target_z
-            enter(s, GO)
+            enter(s, l.GO)
             s.target_x, s.target_y, s.target_z = x, y, z
             s.leg_top = -1.0
-    elif mode == GO:
+    elif mode == l.GO:
         if now < s.target_until:  # the point moves on as it did when last heard of
             s.target_x += s.lead_x * dt
             s.target_y += s.lead_y * dt
@@ -331,17 +309,17 @@ def pilot_copter(s: Record, a: Record, items: Records, wind: NDArray[np.float64]
             _seek(s, a, s.target_x, s.target_y, s.target_z, s.lead_x, s.lead_y, s.lead_z, 0.0)
         else:
             _reach(s, a, s.target_x, s.target_y, s.target_z, now)
-    elif mode in (VELOCITY, ATTITUDE, ACCELERATION):
+    elif mode in (l.VELOCITY, l.ATTITUDE, l.ACCELERATION):
         if now >= s.target_until:
-            enter(s, HOLD)
+            enter(s, l.HOLD)
             _still(s)
-    elif mode == MISSION:
+    elif mode == l.MISSION:
         _fly_mission(s, a, items, now, dt)
-    elif mode == CIRCLE:
+    elif mode == l.CIRCLE:
         _turn_round(s, a, s.target_z, dt)
-    elif mode == RETURN:
+    elif mode == l.RETURN:
         _return(s, a, now)
-    elif mode == LAND:
+    elif mode == l.LAND:
         _sink(s, a)
     else:
         _still(s)
@@ -349,9 +327,9 @@ def pilot_copter(s: Record, a: Record, items: Records, wind: NDArray[np.float64]
     if not math.isnan(s.target_turn):
         s.kept = wrap(s.kept + s.target_turn * dt)
         heading = s.kept
-    if math.isnan(heading) and math.hypot(s.target_vx, s.target_vy) > 0.5 and mode != ATTITUDE:
+    if math.isnan(heading) and math.hypot(s.target_vx, s.target_vy) > 0.5 and mode != l.ATTITUDE:
         # a rigid body swings about its target, and does not turn round for that
-        settled = a.rigid != 0 and mode == GO and now >= s.target_until
+        settled = a.rigid != 0 and mode == l.GO and now >= s.target_until
         if not (settled and math.hypot(s.target_x - s.x, s.target_y - s.y) < a.radius):
             heading = math.atan2(s.target_vx, s.target_vy)
     if math.isnan(heading):
@@ -368,25 +346,25 @@ def pilot_rover(s: Record, a: Record, items: Records, now: float, dt: float) -> 
     """One step of an armed rover with a battery that is not empty."""
     mode = s.mode
     v, bearing = 0.0, math.nan
-    if mode in (GO, RETURN):
-        if mode == RETURN:
+    if mode in (l.GO, l.RETURN):
+        if mode == l.RETURN:
             s.target_x, s.target_y = s.home_x, s.home_y
         far = _seek(s, a, s.target_x, s.target_y, s.z, 0.0, 0.0, 0.0, 0.0)
         if far > 0.3 * a.radius:
             v, bearing = math.hypot(s.target_vx, s.target_vy), math.atan2(s.target_x - s.x, s.target_y - s.y)
-    elif mode == VELOCITY:
+    elif mode == l.VELOCITY:
         if now < s.target_until:
             v = math.hypot(s.target_vx, s.target_vy)
             if v > 1e-6:
                 bearing = math.atan2(s.target_vx, s.target_vy)
         else:
-            enter(s, HOLD)
-    elif mode == MISSION and s.done == 0:
+            enter(s, l.HOLD)
+    elif mode == l.MISSION and s.done == 0:
         item = items[s.first_item + s.item]
         if item.speed > 0.0:
             s.speed = item.speed
-        if item.what == HOME:
-            enter(s, RETURN)
+        if item.what == l.HOME:
+            enter(s, l.RETURN)
             s.item += 1
             s.done = 1 if s.item >= s.items else 0
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from cosim.contract.errors import SetupError
+from cosim.contract.handlers import handled
 from cosim.talk.doorkeeper import PATIENCE, raise_descriptors, shown_out
 
 SILENT = 64  # connections without a whole request, at a time
@@ -31,12 +31,8 @@ class Server(uvicorn.Server):
             self.force_exit = self.should_exit
             self.should_exit = True
 
-        before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
+        with handled(end):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 class Impatient(AutoHTTPProtocol):  # type: ignore[misc,valid-type]  # one of two classes

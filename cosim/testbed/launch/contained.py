@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
 from collections.abc import Iterator
 from typing import Any
 
 from cosim.contract.errors import RunError
+from cosim.contract.handlers import handled
 from cosim.testbed.launch.deployment import ENDS, Deployment
 
 
@@ -19,14 +19,8 @@ def ended_by_signals() -> Iterator[None]:
     def end(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.getsignal(number) for number in ENDS if signal.getsignal(number) != signal.SIG_IGN}
-    for number in before:
-        signal.signal(number, end)
-    try:
+    with handled(end, ENDS, ignored=False):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def outcome(deployment: Deployment, code: int | None) -> dict[str, Any]:

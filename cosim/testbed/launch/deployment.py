@@ -15,11 +15,12 @@ import signal
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cosim.contract.errors import RunError, SetupError
+from cosim.contract.handlers import handled
 from cosim.scenario.plan.plan import Plan
 from cosim.testbed.emulation.netns import run_of
 from cosim.testbed.launch import cleanup
@@ -360,15 +361,6 @@ def _project(folder: Path) -> str:
     return ""
 
 
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
+def _undisturbed() -> contextlib.AbstractContextManager[None]:
     """Neither this process nor those that it starts meanwhile hear Ctrl-C, SIGTERM or the end of the terminal."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return handled(signal.SIG_IGN, ENDS)

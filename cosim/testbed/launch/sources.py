@@ -11,7 +11,7 @@ from pathlib import Path
 
 BROUGHT = Path(__file__).resolve().parents[2] / "image"  # made when a wheel is built
 _BESIDE = ("adapters", "extensions")  # in a checkout they are beside the package, with links in it
-_NOT_SOURCES = ("image", "gallery", "precompiled", "tests", "__pycache__")
+_NOT_SOURCES = ("image", "gallery", "scenarios", "precompiled", "tests", "__pycache__")
 
 
 def brings_sources() -> bool:

@@ -5,29 +5,10 @@ from __future__ import annotations
 import math
 
 from cosim.engine.continuum.jit import jit
+from cosim.extensions.cosco.interval import layout as l
 from cosim.extensions.cosco.interval import memory
 from cosim.extensions.cosco.interval.hosts import attach, base, detach, fits, has, share, share_of, watts
-from cosim.extensions.cosco.interval.layout import (
-    COMPLETED,
-    F_AHEAD,
-    F_COMPLETED,
-    F_COST,
-    F_ENERGY,
-    F_FAIRNESS,
-    F_LATE,
-    F_LEFT,
-    F_MIGRATED,
-    F_PRESENT,
-    F_REFUSED,
-    F_RESPONSE,
-    F_STARTED,
-    F_TRANSFER,
-    F_UTILISATION,
-    F_WAIT,
-    F_WORK,
-    NONE,
-    Record,
-)
+from cosim.extensions.cosco.interval.layout import Record
 from cosim.extensions.cosco.interval.quirks import (
     EMPTY_SLOTS_IN_FAIRNESS,
     EXECUTION_ONLY_RESPONSE,
@@ -83,9 +64,9 @@ def _count(w: Record, origin: int, target: int, apart: bool) -> int:
 def _move(w: Record, i: int, target: int) -> None:
     """Slot i belongs to host `target` from now on."""
     if memory.slot(w.slots, i).host < 0:
-        memory.real(w.row, F_STARTED).v += 1.0
+        memory.real(w.row, l.F_STARTED).v += 1.0
     else:
-        memory.real(w.row, F_MIGRATED).v += 1.0
+        memory.real(w.row, l.F_MIGRATED).v += 1.0
         detach(w, i)
     attach(w, i, target)
 
@@ -193,7 +174,7 @@ def place_in_order(w: Record, pairs: int) -> None:
         pair = memory.pair(w.pairs, k)
         i, target = pair.slot, pair.host
         if not fits(w, i, target):
-            memory.real(w.row, F_REFUSED).v += 1.0
+            memory.real(w.row, l.F_REFUSED).v += 1.0
             continue
         if pair.counted == 0:  # it did not fit when the transfers were counted, but now does
             counted += 1
@@ -253,7 +234,7 @@ def place_at_once(w: Record, pairs: int) -> None:
             _move(w, i, target)
             memory.slot(w.slots, i).fresh = source + 2.0  # kept until the transfers have been counted
         else:
-            memory.real(w.row, F_REFUSED).v += 1.0
+            memory.real(w.row, l.F_REFUSED).v += 1.0
     for k in range(pairs):
         i = memory.pair(w.pairs, k).slot
         slot = memory.slot(w.slots, i)
@@ -297,7 +278,7 @@ def _ahead(w: Record, h: int) -> float:
 def meter(w: Record) -> None:
     """Energy, utilisation, cost and fairness of the interval, and what is still to come of its containers."""
     total, begin = 0.0, (w.now - 1) * w.length
-    memory.real(w.row, F_PRESENT).v += w.queued * w.length
+    memory.real(w.row, l.F_PRESENT).v += w.queued * w.length
     for h in range(w.host_count):
         host = memory.host(w.hosts, h)
         if has(w, FINISHED_KEEPS_SHARE):
@@ -316,25 +297,25 @@ def meter(w: Record) -> None:
         price = host.on * host.price * w.length / _HOUR
         host.cost += price
         total += host.used / host.mips
-        memory.real(w.row, F_ENERGY).v += host.joules
-        memory.real(w.row, F_WORK).v += host.used * w.length
-        memory.real(w.row, F_COST).v += price
-        memory.real(w.row, F_AHEAD).v += _ahead(w, h)
-    memory.real(w.row, F_UTILISATION).v = total / w.host_count
+        memory.real(w.row, l.F_ENERGY).v += host.joules
+        memory.real(w.row, l.F_WORK).v += host.used * w.length
+        memory.real(w.row, l.F_COST).v += price
+        memory.real(w.row, l.F_AHEAD).v += _ahead(w, h)
+    memory.real(w.row, l.F_UTILISATION).v = total / w.host_count
     count, first, second = 0, 0.0, 0.0
     for i in range(w.slot_count):
         slot = memory.slot(w.slots, i)
         if slot.host >= 0:
             count += 1
             ended = slot.done >= slot.work and not math.isnan(slot.finish)
-            memory.real(w.row, F_PRESENT).v += max(slot.finish - begin, 0.0) if ended else w.length
+            memory.real(w.row, l.F_PRESENT).v += max(slot.finish - begin, 0.0) if ended else w.length
             first += slot.rate
             second += slot.rate * slot.rate
             rate = slot.rate if slot.rate > 0.0 else slot.mips  # one that does not run yet: what it asks for
             if slot.done < slot.work and rate > 0.0:
-                memory.real(w.row, F_LEFT).v += (slot.work - slot.done) / rate + slot.left
+                memory.real(w.row, l.F_LEFT).v += (slot.work - slot.done) / rate + slot.left
     among = w.slot_count if has(w, EMPTY_SLOTS_IN_FAIRNESS) else count
-    memory.real(w.row, F_FAIRNESS).v = first * first / (among * second) if second > 0.0 else 0.0
+    memory.real(w.row, l.F_FAIRNESS).v = first * first / (among * second) if second > 0.0 else 0.0
 
 
 @jit
@@ -342,9 +323,9 @@ def release(w: Record, i: int, status: int) -> None:
     """The container in slot i is no more; how it ended is kept, if rows are."""
     slot = memory.slot(w.slots, i)
     created = slot.created * w.length
-    finish = slot.finish if status == COMPLETED else math.nan
+    finish = slot.finish if status == l.COMPLETED else math.nan
     late, response = 0, math.nan
-    if status == COMPLETED:
+    if status == l.COMPLETED:
         if math.isnan(finish):
             finish = (w.now - 1) * w.length
         response = finish - created
@@ -353,11 +334,11 @@ def release(w: Record, i: int, status: int) -> None:
             late = 1 if w.now > slot.created + slot.deadline else 0
         if has(w, EXECUTION_ONLY_RESPONSE):
             response = slot.running + slot.transfer
-        memory.real(w.row, F_COMPLETED).v += 1.0
-        memory.real(w.row, F_LATE).v += late
-        memory.real(w.row, F_RESPONSE).v += response
-        memory.real(w.row, F_WAIT).v += slot.start - slot.created - (0 if has(w, WHOLE_INTERVALS) else 1)
-        memory.real(w.row, F_TRANSFER).v += slot.transfer
+        memory.real(w.row, l.F_COMPLETED).v += 1.0
+        memory.real(w.row, l.F_LATE).v += late
+        memory.real(w.row, l.F_RESPONSE).v += response
+        memory.real(w.row, l.F_WAIT).v += slot.start - slot.created - (0 if has(w, WHOLE_INTERVALS) else 1)
+        memory.real(w.row, l.F_TRANSFER).v += slot.transfer
         memory.host(w.hosts, slot.host).completed += 1
     if w.ended_room > 0:
         row = memory.ended(w.ended, w.ended_count)
@@ -366,7 +347,7 @@ def release(w: Record, i: int, status: int) -> None:
         row.response, row.work, row.deadline, row.late = response, slot.work, slot.deadline * w.length, late
         w.ended_count += 1
     detach(w, i)
-    slot.container = NONE
+    slot.container = l.NONE
 
 
 @jit
@@ -375,4 +356,4 @@ def retire(w: Record) -> None:
     for i in range(w.slot_count):
         slot = memory.slot(w.slots, i)
         if slot.host >= 0 and ((base(w, i) == 0.0) if has(w, ZERO_RETIRES) else (slot.done >= slot.work)):
-            release(w, i, COMPLETED)
+            release(w, i, l.COMPLETED)

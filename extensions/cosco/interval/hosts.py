@@ -5,19 +5,9 @@ from __future__ import annotations
 import math
 
 from cosim.engine.continuum.jit import jit
+from cosim.extensions.cosco.interval import layout as l
 from cosim.extensions.cosco.interval import memory
-from cosim.extensions.cosco.interval.layout import (
-    D_DISK_READ,
-    D_DISK_WRITE,
-    D_MIPS,
-    D_RAM,
-    D_RAM_READ,
-    D_RAM_WRITE,
-    DEMANDS,
-    NONE,
-    POWER_POINTS,
-    Record,
-)
+from cosim.extensions.cosco.interval.layout import Record
 from cosim.extensions.cosco.interval.quirks import FIRST_TASK_LOAD, LOST_SPARE, OVERLOAD_STOPS, RATES_UNCHECKED
 
 
@@ -40,8 +30,8 @@ def age(w: Record, i: int) -> None:
     """Take over what the container in slot i demands in the present interval."""
     slot = memory.slot(w.slots, i)
     sample = (w.now - slot.start) % memory.profile(w.profiles, slot.profile).length
-    slot.sample = (slot.profile * w.samples + sample) * DEMANDS
-    slot.mips, slot.ram = demanded(w, i, D_MIPS), demanded(w, i, D_RAM)
+    slot.sample = (slot.profile * w.samples + sample) * l.DEMANDS
+    slot.mips, slot.ram = demanded(w, i, l.D_MIPS), demanded(w, i, l.D_RAM)
 
 
 @jit
@@ -58,7 +48,7 @@ def load(w: Record, h: int) -> float:
     host = memory.host(w.hosts, h)
     if has(w, FIRST_TASK_LOAD):
         for i in range(w.slot_count):
-            if memory.slot(w.slots, i).container != NONE:
+            if memory.slot(w.slots, i).container != l.NONE:
                 first: float = base(w, i) * host.count
                 return first
         return 0.0
@@ -73,15 +63,15 @@ def load(w: Record, h: int) -> float:
 @jit
 def _rates_fit(w: Record, i: int, h: int) -> bool:
     """Whether the read and write rates of memory and disk allow the container in slot i on host h."""
-    a, b = demanded(w, i, D_RAM_READ), demanded(w, i, D_RAM_WRITE)
-    c, d = demanded(w, i, D_DISK_READ), demanded(w, i, D_DISK_WRITE)
+    a, b = demanded(w, i, l.D_RAM_READ), demanded(w, i, l.D_RAM_WRITE)
+    c, d = demanded(w, i, l.D_DISK_READ), demanded(w, i, l.D_DISK_WRITE)
     host = memory.host(w.hosts, h)
     k = host.first
     while k >= 0:
-        a += demanded(w, k, D_RAM_READ)
-        b += demanded(w, k, D_RAM_WRITE)
-        c += demanded(w, k, D_DISK_READ)
-        d += demanded(w, k, D_DISK_WRITE)
+        a += demanded(w, k, l.D_RAM_READ)
+        b += demanded(w, k, l.D_RAM_WRITE)
+        c += demanded(w, k, l.D_DISK_READ)
+        d += demanded(w, k, l.D_DISK_WRITE)
         k = memory.slot(w.slots, k).next
     fit: bool = a <= host.ram_read and b <= host.ram_write and c <= host.disk_read and d <= host.disk_write
     return fit
@@ -117,7 +107,7 @@ def fits(w: Record, i: int, h: int) -> bool:
 def attach(w: Record, i: int, h: int) -> None:
     """Put slot i into the list of host h, which goes by slot."""
     slot, host = memory.slot(w.slots, i), memory.host(w.hosts, h)
-    before, after = NONE, host.first
+    before, after = l.NONE, host.first
     while 0 <= after < i:
         before, after = after, memory.slot(w.slots, after).next
     slot.host, slot.next = h, after
@@ -141,7 +131,7 @@ def detach(w: Record, i: int) -> None:
             before = memory.slot(w.slots, before).next
         memory.slot(w.slots, before).next = slot.next
     host.count -= 1
-    slot.host = slot.next = NONE
+    slot.host = slot.next = l.NONE
 
 
 @jit
@@ -233,8 +223,8 @@ def share_of(w: Record, i: int, finished: bool) -> float:
 @jit
 def watts(w: Record, h: int, utilisation: float) -> float:
     """W of host h at this share of its MIPS, by its table."""
-    at = min(max(utilisation, 0.0), 1.0) * (POWER_POINTS - 1)
-    low = min(int(at), POWER_POINTS - 2)
-    below: float = memory.real(w.power, POWER_POINTS * h + low).v
-    above: float = memory.real(w.power, POWER_POINTS * h + low + 1).v
+    at = min(max(utilisation, 0.0), 1.0) * (l.POWER_POINTS - 1)
+    low = min(int(at), l.POWER_POINTS - 2)
+    below: float = memory.real(w.power, l.POWER_POINTS * h + low).v
+    above: float = memory.real(w.power, l.POWER_POINTS * h + low + 1).v
     return below + (at - low) * (above - below)

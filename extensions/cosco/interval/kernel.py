@@ -8,30 +8,19 @@ from numpy.typing import NDArray
 from cosim.compiled import compiling
 from cosim.contract.records import Records
 from cosim.engine.continuum.jit import jit
+from cosim.extensions.cosco.interval import layout as l
 from cosim.extensions.cosco.interval import memory
 from cosim.extensions.cosco.interval.arrivals import arriving, fill, push_back, push_front
 from cosim.extensions.cosco.interval.flow import meter, place_at_once, place_in_order, release, retire
 from cosim.extensions.cosco.interval.hosts import age, has
-from cosim.extensions.cosco.interval.layout import (
-    CALLER,
-    F_ACTIVE,
-    F_ARRIVED,
-    F_WAITING,
-    HOST,
-    NODE_FAILED,
-    NONE,
-    SLOT,
-    Floats,
-    Ints,
-    Record,
-)
+from cosim.extensions.cosco.interval.layout import Floats, Ints, Record
 from cosim.extensions.cosco.interval.policies import decide
 from cosim.extensions.cosco.interval.quirks import ORDER_DEPENDENT, WHOLE_INTERVALS
 
 RUN, BATCH, FAIL, BRANCH = range(4)  # what to do
 
-_HOST_WORDS, _SLOT_WORDS = HOST.itemsize // 8, SLOT.itemsize // 8
-_FIRST_CHANGING, _LAST_CHANGING = HOST.fields["up"][1] // 8, HOST.fields["into"][1] // 8  # type: ignore[index]
+_HOST_WORDS, _SLOT_WORDS = l.HOST.itemsize // 8, l.SLOT.itemsize // 8
+_FIRST_CHANGING, _LAST_CHANGING = l.HOST.fields["up"][1] // 8, l.HOST.fields["into"][1] // 8  # type: ignore[index]
 
 entry = compiling.entry()
 
@@ -47,14 +36,14 @@ def begin(w: Record) -> bool:
     created = w.now
     w.now += 1
     for i in range(w.slot_count):
-        if memory.slot(w.slots, i).container != NONE:
+        if memory.slot(w.slots, i).container != l.NONE:
             age(w, i)
     if has(w, WHOLE_INTERVALS):
         retire(w)
     for _ in range(count):
         push_back(w, w.created, created)
         w.created += 1
-    memory.real(w.row, F_ARRIVED).v = count
+    memory.real(w.row, l.F_ARRIVED).v = count
     fill(w)
     w.open = 1
     return True
@@ -73,16 +62,16 @@ def end(w: Record, pairs: int) -> None:
     else:
         place_at_once(w, pairs)
     for i in range(w.slot_count - 1, -1, -1):
-        if memory.slot(w.slots, i).container != NONE and memory.slot(w.slots, i).host < 0:
+        if memory.slot(w.slots, i).container != l.NONE and memory.slot(w.slots, i).host < 0:
             push_front(w, memory.slot(w.slots, i).container, memory.slot(w.slots, i).created)
-            memory.slot(w.slots, i).container = NONE
+            memory.slot(w.slots, i).container = l.NONE
     meter(w)
     if not has(w, WHOLE_INTERVALS):
         retire(w)
     for i in range(w.slot_count):
-        if memory.slot(w.slots, i).container != NONE:
-            memory.real(w.row, F_ACTIVE).v += 1.0
-    memory.real(w.row, F_WAITING).v = w.queued
+        if memory.slot(w.slots, i).container != l.NONE:
+            memory.real(w.row, l.F_ACTIVE).v += 1.0
+    memory.real(w.row, l.F_WAITING).v = w.queued
     w.open = 0
 
 
@@ -105,7 +94,7 @@ def _run(w: Record, count: int, decisions: Ints, rows: Floats) -> int:
     for k in range(count):
         if w.ended_room > 0 and w.ended_room - w.ended_count < 2 * w.slot_count:
             return k
-        end(w, _take(w, decisions) if w.policy == CALLER else decide(w))
+        end(w, _take(w, decisions) if w.policy == l.CALLER else decide(w))
         for column in range(w.row_room):
             rows[k, column] = memory.real(w.row, column).v
         if not begin(w):
@@ -151,7 +140,7 @@ def _branch(w: Record, copy: Record, horizon: int, answers: Ints, rows: Floats) 
             i = order[place]
             host = answers[k + 1, i]
             slot = memory.slot(copy.slots, i)
-            if host >= 0 and slot.container != NONE and slot.host != host:
+            if host >= 0 and slot.container != l.NONE and slot.host != host:
                 memory.pair(copy.pairs, pairs).slot, memory.pair(copy.pairs, pairs).host = i, host
                 pairs += 1
         for at in range(k * span, (k + 1) * span):
@@ -175,10 +164,10 @@ def _reset(w: Record, seed: np.uint64) -> None:
     w.seed = seed
     w.now = w.open = w.created = w.head = w.queued = w.turn = w.ended_count = 0
     for i in range(w.slot_count):
-        memory.slot(w.slots, i).container = memory.slot(w.slots, i).host = NONE
+        memory.slot(w.slots, i).container = memory.slot(w.slots, i).host = l.NONE
     for h in range(w.host_count):
         host = memory.host(w.hosts, h)
-        host.first, host.count, host.up, host.on, host.completed = NONE, 0, 1, 1, 0
+        host.first, host.count, host.up, host.on, host.completed = l.NONE, 0, 1, 1, 0
         host.energy = host.busy = host.cost = 0.0
 
 
@@ -188,7 +177,7 @@ def fail(w: Record, h: int) -> None:
     host = memory.host(w.hosts, h)
     host.up = 0
     while host.first >= 0:
-        release(w, host.first, NODE_FAILED)
+        release(w, host.first, l.NODE_FAILED)
 
 
 @entry

@@ -6,18 +6,10 @@ import math
 
 from cosim.engine.continuum.draw import stream, uniform
 from cosim.engine.continuum.jit import jit
+from cosim.extensions.cosco.interval import layout as l
 from cosim.extensions.cosco.interval import memory
 from cosim.extensions.cosco.interval.hosts import base, taken
-from cosim.extensions.cosco.interval.layout import (
-    BEST_FIT,
-    FIRST_FIT,
-    LEAST_LOADED,
-    NONE,
-    RANDOM,
-    ROUND_ROBIN,
-    SHUFFLE,
-    Record,
-)
+from cosim.extensions.cosco.interval.layout import Record
 
 _DECISION = 3  # stream
 
@@ -34,18 +26,18 @@ def decide(w: Record) -> int:
     """
     policy = w.policy
     pairs = 0
-    if policy in (RANDOM, SHUFFLE):
+    if policy in (l.RANDOM, l.SHUFFLE):
         key = stream(w.seed, w.now, 0, _DECISION)
         for i in range(w.slot_count):
             slot = memory.slot(w.slots, i)
-            if slot.container != NONE and (slot.host < 0 or (policy == SHUFFLE and uniform(key, i, 1) < 0.5)):
+            if slot.container != l.NONE and (slot.host < 0 or (policy == l.SHUFFLE and uniform(key, i, 1) < 0.5)):
                 pairs = _add(w, pairs, i, int(uniform(key, i, 0) * w.host_count))
         return pairs
     for h in range(w.host_count):
         host = memory.host(w.hosts, h)
         host.plan_mips, host.plan_ram, host.plan_disk = taken(w, h)
     for i in range(w.slot_count):
-        if memory.slot(w.slots, i).container != NONE and memory.slot(w.slots, i).host < 0:
+        if memory.slot(w.slots, i).container != l.NONE and memory.slot(w.slots, i).host < 0:
             h = _choose(w, i, policy)
             if h >= 0:
                 host = memory.host(w.hosts, h)
@@ -69,9 +61,9 @@ def _choose(w: Record, i: int, policy: int) -> int:
     """The host for the new container in slot i, -1 for none."""
     mips, ram, disk = base(w, i), memory.slot(w.slots, i).ram, memory.slot(w.slots, i).disk
     hosts = w.host_count
-    best, least = NONE, math.inf
+    best, least = l.NONE, math.inf
     for k in range(hosts):
-        h = (w.turn + k) % hosts if policy == ROUND_ROBIN else k
+        h = (w.turn + k) % hosts if policy == l.ROUND_ROBIN else k
         host = memory.host(w.hosts, h)
         if (
             host.up != 0
@@ -79,14 +71,14 @@ def _choose(w: Record, i: int, policy: int) -> int:
             and ram <= host.ram - host.plan_ram
             and disk <= host.disk - host.plan_disk
         ):
-            if policy == FIRST_FIT:
+            if policy == l.FIRST_FIT:
                 return h
-            if policy == ROUND_ROBIN:
+            if policy == l.ROUND_ROBIN:
                 w.turn = h + 1
                 return h
             rank = host.plan_mips / host.mips
-            if policy == BEST_FIT:
+            if policy == l.BEST_FIT:
                 rank = -rank
             if rank < least:
                 best, least = h, rank
-    return best if policy in (BEST_FIT, LEAST_LOADED) else NONE
+    return best if policy in (l.BEST_FIT, l.LEAST_LOADED) else l.NONE

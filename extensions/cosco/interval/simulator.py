@@ -11,31 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from cosim.compiled.compiling import address_of, ready
 from cosim.contract.records import Records
 from cosim.extensions.cosco.interval import kernel, quirks
+from cosim.extensions.cosco.interval import layout as l
 from cosim.extensions.cosco.interval.fleet import HostFleet
-from cosim.extensions.cosco.interval.layout import (
-    CALLER,
-    CHANGING,
-    D_MIPS,
-    D_RAM,
-    ENDED,
-    FIGURE,
-    FIGURES,
-    NONE,
-    PAIR,
-    POLICIES,
-    RULES,
-    SLOT,
-    WAITING,
-    Floats,
-    IntervalState,
-    Ints,
-    link_up,
-)
+from cosim.extensions.cosco.interval.layout import Floats, IntervalState, Ints, link_up
 from cosim.extensions.cosco.interval.workload import ContainerWorkload
 
 _NO_DECISIONS = np.empty((0, 2), np.int64)
 _NO_SEEDS = np.zeros(1, np.uint64)
-COLUMNS = tuple(ENDED.names or ())
+COLUMNS = tuple(l.ENDED.names or ())
 
 Decide = Callable[["IntervalView"], ArrayLike]
 
@@ -117,7 +100,7 @@ class Interval:
         if count < 1:
             raise ValueError(f"{count} slots; expected one or more")
         profiles, demand, sums, given = workload.arrays(length)
-        rules: Records = np.zeros(1, RULES)
+        rules: Records = np.zeros(1, l.RULES)
         for name, value in workload.laws().items():
             rules[name] = value
         rules["seed"] = seed % 2**64
@@ -125,15 +108,15 @@ class Interval:
         rules["switch_off"] = switch_off
         rules["policy"] = _policy(policy)
         rules["quirks"] = _bits(self._quirks)
-        places: Records = np.zeros(count, SLOT)
-        places["container"] = places["host"] = places["next"] = NONE
+        places: Records = np.zeros(count, l.SLOT)
+        places["container"] = places["host"] = places["next"] = l.NONE
         self.world = link_up(
             IntervalState(
                 rules, hosts, power, places, profiles, demand, sums, given,
-                queue=np.zeros(1024 + 4 * count, WAITING),
-                pairs=np.zeros(2 * count, PAIR),
-                ended=np.zeros(8 * count if keep else 0, ENDED),
-                row=np.zeros(len(FIGURES)),
+                queue=np.zeros(1024 + 4 * count, l.WAITING),
+                pairs=np.zeros(2 * count, l.PAIR),
+                ended=np.zeros(8 * count if keep else 0, l.ENDED),
+                row=np.zeros(len(l.FIGURES)),
             )
         )  # fmt: skip
         self._kept: list[Records] = []
@@ -164,25 +147,25 @@ class Interval:
         if decisions is None:
             row = self._pass(1, _NO_DECISIONS)[0]
         else:
-            rules["policy"] = CALLER
+            rules["policy"] = l.CALLER
             try:
                 row = self._pass(1, self._checked(decisions))[0]
             finally:
                 rules["policy"] = policy
-        return dict(zip(FIGURES, row.tolist(), strict=True))
+        return dict(zip(l.FIGURES, row.tolist(), strict=True))
 
     def decide_by(self, policy: Decide) -> None:
         """From now on `policy` decides, a function of an `IntervalView`."""
         self._decide = policy
-        self.world.rules["policy"] = CALLER
+        self.world.rules["policy"] = l.CALLER
 
     def run(self, intervals: int) -> dict[str, Floats]:
         """Let intervals pass under the policy; their figures, one array (intervals,) per name of `FIGURES`."""
         if self._decide is None:
             rows = self._pass(intervals, _NO_DECISIONS)
         else:
-            rows = np.array([list(self.step().values()) for _ in range(intervals)]).reshape(-1, len(FIGURES))
-        return {name: rows[:, k].copy() for k, name in enumerate(FIGURES)}
+            rows = np.array([list(self.step().values()) for _ in range(intervals)]).reshape(-1, len(l.FIGURES))
+        return {name: rows[:, k].copy() for k, name in enumerate(l.FIGURES)}
 
     def add(self, rows: ArrayLike) -> None:
         """More containers to come: rows of (interval of creation, profile, MI, deadline in intervals).
@@ -226,8 +209,8 @@ class Interval:
         age = now - slots["start"]
         profile = slots["profile"]
         sample = age % w.profiles["length"][profile]
-        demand = np.where(slots["done"] < slots["work"], w.demand[profile, sample, D_MIPS], 0.0)
-        size = w.demand[profile, sample, D_RAM]
+        demand = np.where(slots["done"] < slots["work"], w.demand[profile, sample, l.D_MIPS], 0.0)
+        size = w.demand[profile, sample, l.D_RAM]
         placed = slots["host"] >= 0
 
         def on_hosts(values: Floats) -> Floats:
@@ -248,7 +231,7 @@ class Interval:
         Columns of `layout.ENDED`; `finish` and `response` are NaN for those whose host failed.
         """
         self._empty()
-        rows = np.concatenate(self._kept) if self._kept else np.zeros(0, ENDED)
+        rows = np.concatenate(self._kept) if self._kept else np.zeros(0, l.ENDED)
         self._kept = []
         rows = rows[np.lexsort((rows["container"], rows["finish"]))]
         return {name: rows[name].copy() for name in COLUMNS}
@@ -275,13 +258,13 @@ class Interval:
     def snapshot(self) -> IntervalSnapshot:
         """A copy of all that changes; rows of ended containers that have not been drained included."""
         self._empty()
-        kept = np.concatenate([np.zeros(0, ENDED), *self._kept])
-        return IntervalSnapshot((*(getattr(self.world, name).copy() for name in CHANGING), kept))
+        kept = np.concatenate([np.zeros(0, l.ENDED), *self._kept])
+        return IntervalSnapshot((*(getattr(self.world, name).copy() for name in l.CHANGING), kept))
 
     def restore(self, snapshot: IntervalSnapshot) -> None:
         """Go back (or on) to a snapshot of this simulation; what follows is equal to the bit."""
         *arrays, kept = (array.copy() for array in snapshot.arrays)
-        self.world = link_up(self.world._replace(**dict(zip(CHANGING, arrays, strict=True))))
+        self.world = link_up(self.world._replace(**dict(zip(l.CHANGING, arrays, strict=True))))
         self._kept = [kept]
 
     def branch(
@@ -309,7 +292,7 @@ class Interval:
         if horizon < 1:
             raise ValueError(f"a horizon of {horizon} intervals; expected one or more")
         policy = int(self.world.rules["policy"][0]) if then is None else _policy(then)
-        if horizon > 1 and policy == CALLER:
+        if horizon > 1 and policy == l.CALLER:
             raise ValueError("a horizon above 1 needs a built-in policy, which decides after the first interval")
         answers = np.full((1 + len(hosts), len(self.world.slots)), -1, np.int64)
         answers[0] = np.arange(len(self.world.slots))
@@ -317,7 +300,7 @@ class Interval:
             answers[0] = np.argsort(self.world.slots["container"], kind="stable")
         answers[1:, there] = hosts
         span = horizon if each else 1
-        rows = np.empty((1, len(hosts) * span, len(FIGURES)))
+        rows = np.empty((1, len(hosts) * span, len(l.FIGURES)))
         done = 0
         while done < len(hosts):
             self._make_copy(policy, seed)
@@ -325,7 +308,7 @@ class Interval:
             done += self._call(kernel.BRANCH, horizon, rest, rows[:, done * span :])
             if done < len(hosts):  # more wait than the ring holds
                 self._grow()
-        figures: Records = rows[0].view(FIGURE)[:, 0]
+        figures: Records = rows[0].view(l.FIGURE)[:, 0]
         return figures.reshape(len(hosts), horizon) if each else figures
 
     def _make_copy(self, policy: int, seed: int | None) -> None:
@@ -336,7 +319,7 @@ class Interval:
                     name: getattr(self.world, name).copy()
                     for name in ("rules", "hosts", "slots", "queue", "pairs", "row")
                 },
-                ended=np.zeros(0, ENDED),
+                ended=np.zeros(0, l.ENDED),
             )
         copy = link_up(self._copy._replace(given=self.world.given))
         copy.hosts[:] = self.world.hosts
@@ -364,7 +347,7 @@ class Interval:
         return pairs
 
     def _pass(self, intervals: int, decisions: Ints) -> Floats:
-        rows = np.empty((intervals, len(FIGURES)))
+        rows = np.empty((intervals, len(l.FIGURES)))
         done = 0
         while done < intervals:
             done += self._call(kernel.RUN, intervals - done, decisions, rows[None, done:])
@@ -393,16 +376,16 @@ class Interval:
         rules["head"] = 0
 
     def _call(self, what: int, count: int, decisions: Ints, rows: Floats | None = None) -> int:
-        room = np.empty((1, max(count, 1), len(FIGURES))) if rows is None else rows
+        room = np.empty((1, max(count, 1), len(l.FIGURES))) if rows is None else rows
         return kernel.act(self.world.rules, what, count, decisions, _NO_SEEDS, room)
 
 
 def _policy(policy: str | Decide | None) -> int:
     if not isinstance(policy, str):
-        return CALLER
-    if policy not in POLICIES[1:]:
-        raise ValueError(f"there is no policy '{policy}'; known: {', '.join(POLICIES[1:])}, or a function")
-    return POLICIES.index(policy)
+        return l.CALLER
+    if policy not in l.POLICIES[1:]:
+        raise ValueError(f"there is no policy '{policy}'; known: {', '.join(l.POLICIES[1:])}, or a function")
+    return l.POLICIES.index(policy)
 
 
 def _bits(names: Iterable[str]) -> int:

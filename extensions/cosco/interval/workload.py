@@ -10,25 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cosim.contract.records import Records
-from cosim.extensions.cosco.interval.layout import (
-    D_DISK_READ,
-    D_DISK_WRITE,
-    D_MIPS,
-    D_RAM,
-    D_RAM_READ,
-    D_RAM_WRITE,
-    DEMANDS,
-    FIXED,
-    GIVEN,
-    NORMAL,
-    POISSON,
-    PROFILE,
-    SAMPLES,
-    Floats,
-    Ints,
-)
+from cosim.extensions.cosco.interval import layout as l
+from cosim.extensions.cosco.interval.layout import Floats, Ints
 
-_LAWS = {"given": GIVEN, "poisson": POISSON, "normal": NORMAL}
+_LAWS = {"given": l.GIVEN, "poisson": l.POISSON, "normal": l.NORMAL}
 MIPS_PER_MHZ = 2054.0 / 1200.0  # Dhrystone of the Pentium III that the peer scales by: 2054 MIPS at 600 MHz
 
 
@@ -71,9 +56,9 @@ class ContainerWorkload:
     def laws(self) -> dict[str, float]:
         """The fields of `layout.RULES` that define how containers are drawn."""
         return {
-            "arrivals": GIVEN if self.given is not None else _LAWS[self.arrivals.law],
+            "arrivals": l.GIVEN if self.given is not None else _LAWS[self.arrivals.law],
             "mean": self.arrivals.mean, "deviation": self.arrivals.deviation,
-            "work": SAMPLES if self.work is None else FIXED, "spread": self.spread,
+            "work": l.SAMPLES if self.work is None else l.FIXED, "spread": self.spread,
             "duration": self.duration[0], "duration_deviation": self.duration[1],
         }  # fmt: skip
 
@@ -93,11 +78,11 @@ class ContainerWorkload:
             raise ValueError("mean and deviation of the arrivals must not be negative")
         known = np.arange(samples) < self.length[:, None]
         sums = np.zeros((count, samples + 1))
-        np.cumsum(np.where(known, self.demand[:, :, D_MIPS] * length, 0.0), axis=1, out=sums[:, 1:])
+        np.cumsum(np.where(known, self.demand[:, :, l.D_MIPS] * length, 0.0), axis=1, out=sums[:, 1:])
         given = np.empty((0, 4)) if self.given is None else self.given[np.argsort(self.given[:, 0], kind="stable")]
         if not (np.all(given[:, 0] >= 0) and np.all((given[:, 1] >= 0) & (given[:, 1] < count))):
             raise ValueError(f"given containers need an interval from 0 on and a profile of 0..{count - 1}")
-        profiles: Records = np.zeros(count, PROFILE)
+        profiles: Records = np.zeros(count, l.PROFILE)
         profiles["peak"], profiles["disk"], profiles["length"] = self.peak, self.disk, self.length
         profiles["share"] = np.cumsum(self.share / self.share.sum())
         profiles["share"][np.flatnonzero(self.share)[-1] :] = 1.0  # whatever rounding left
@@ -115,8 +100,8 @@ class ContainerWorkload:
 def _constant(
     names: Sequence[str], mips: ArrayLike, ram: ArrayLike, disk: ArrayLike, peak: ArrayLike
 ) -> tuple[tuple[str, ...], Floats, Ints, Floats, Floats]:
-    demand = np.zeros((len(names), 1, DEMANDS))
-    demand[:, 0, D_MIPS], demand[:, 0, D_RAM] = mips, ram
+    demand = np.zeros((len(names), 1, l.DEMANDS))
+    demand[:, 0, l.D_MIPS], demand[:, 0, l.D_RAM] = mips, ram
     return tuple(names), demand, np.ones(len(names), np.int64), np.array(peak, np.float64), np.array(disk, np.float64)
 
 
@@ -178,7 +163,7 @@ def traces(
     arrivals: ContainerArrivals = ContainerArrivals(),
 ) -> ContainerWorkload:
     """Containers that repeat recorded demands (P, T, 6); NaN ends a record that is shorter than T."""
-    ends = np.isnan(demand[:, :, D_MIPS])
+    ends = np.isnan(demand[:, :, l.D_MIPS])
     length = np.where(ends.any(axis=1), ends.argmax(axis=1), demand.shape[1])
     return ContainerWorkload(
         tuple(names), np.nan_to_num(demand), length.astype(np.int64), np.array(peak, np.float64),
@@ -217,12 +202,12 @@ def bitbrains(
         return np.take_along_axis(full, order, axis=1)[chosen]
 
     odd = "bitbrains-units" in quirks
-    demand = np.empty((len(chosen), mips.shape[1], DEMANDS))
-    demand[:, :, D_MIPS] = mips[chosen]
-    demand[:, :, D_RAM] = at(memory_kb) / (4000.0 if odd else 1000.0)
-    demand[:, :, D_RAM_READ] = at(network_kb_s[0]) / 1000.0 if odd else 0.0
-    demand[:, :, D_RAM_WRITE] = at(network_kb_s[1]) / 1000.0 if odd else 0.0
-    demand[:, :, D_DISK_READ] = at(disk_kb_s[0]) / (4000.0 if odd else 1000.0)
-    demand[:, :, D_DISK_WRITE] = at(disk_kb_s[1]) / (12000.0 if odd else 1000.0)
+    demand = np.empty((len(chosen), mips.shape[1], l.DEMANDS))
+    demand[:, :, l.D_MIPS] = mips[chosen]
+    demand[:, :, l.D_RAM] = at(memory_kb) / (4000.0 if odd else 1000.0)
+    demand[:, :, l.D_RAM_READ] = at(network_kb_s[0]) / 1000.0 if odd else 0.0
+    demand[:, :, l.D_RAM_WRITE] = at(network_kb_s[1]) / 1000.0 if odd else 0.0
+    demand[:, :, l.D_DISK_READ] = at(disk_kb_s[0]) / (4000.0 if odd else 1000.0)
+    demand[:, :, l.D_DISK_WRITE] = at(disk_kb_s[1]) / (12000.0 if odd else 1000.0)
     peak = np.broadcast_to(np.asarray(capacity_mhz, np.float64), (len(mips),))[chosen] * MIPS_PER_MHZ
     return traces([str(i) for i in chosen], demand, peak, np.array([1.0, 2.0, 3.0])[chosen % 3], arrivals)

@@ -10,7 +10,7 @@ import pytest
 
 import cosim
 
-SHIPPED = Path(__file__).resolve().parents[3] / "scenarios" / "jammed-city" / "data" / "detector.npz"
+SHIPPED = Path(__file__).resolve().parents[1] / "scenarios" / "jammed-city" / "data" / "detector.npz"
 RADIO = {
     "model": "umi", "fading": "rician", "link_adaptation": "outer-loop", "cqi_delay": "500 ms", "harq": "combining",
     "link_failure": {"t310": "1 s"}, "log": True,

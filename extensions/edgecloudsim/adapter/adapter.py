@@ -15,39 +15,17 @@ from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame, SlotTable
 from cosim.contract.signals import OF_WORKLOADS, TASK_STATUS
-from cosim.extensions.edgecloudsim.adapter.books import OffloadingAccounts
+from cosim.extensions.edgecloudsim.adapter.books import STATUS, OffloadingAccounts
 from cosim.extensions.edgecloudsim.adapter.check import chosen, problems
 from cosim.extensions.edgecloudsim.adapter.config import OffloadingConfig
 from cosim.extensions.edgecloudsim.adapter.world import OffloadingWorld, build
-from cosim.extensions.edgecloudsim.offloading.layout import (
-    CAPACITY,
-    COMPLETED,
-    DEATH,
-    LOST_GSM,
-    LOST_MAN,
-    LOST_WAN,
-    LOST_WLAN,
-    MOBILITY,
-    RANGE,
-)
+from cosim.extensions.edgecloudsim.offloading.layout import CAUSES, COMPLETED
 from cosim.extensions.edgecloudsim.offloading.logs import write_logs
 from cosim.extensions.edgecloudsim.offloading.simulation import Simulation
 
 Columns = Mapping[str, NDArray[Any]]
 
-# What the model calls the ends of tasks, in the words of the signal `task`.
-STATUS = {
-    int(COMPLETED): "completed",
-    int(CAPACITY): "capacity",
-    int(MOBILITY): "no-coverage",  # the result arrived where the device no longer was
-    int(RANGE): "no-coverage",
-    int(LOST_WLAN): "link-failed",  # the link had no capacity left
-    int(LOST_MAN): "link-failed",
-    int(LOST_WAN): "link-failed",
-    int(LOST_GSM): "link-failed",
-    int(DEATH): "node-failed",  # the device's battery is empty
-}
-_CODES = np.array([TASK_STATUS.index(STATUS[cause]) for cause in range(len(STATUS))], np.int8)  # by cause
+_CODES = np.array([TASK_STATUS.index(STATUS[cause]) for cause in CAUSES], np.int8)  # by cause
 
 
 class OffloadingAdapter:

@@ -20,9 +20,12 @@ Columns = Mapping[str, NDArray[Any]]
 Floats = NDArray[np.float64]
 
 # Ends of tasks by the model's names -> the words of the signal `task`.
-FAILED = {
-    "capacity": "capacity", "mobility": "no-coverage", "range": "no-coverage", "wlan": "link-failed",
-    "man": "link-failed", "wan": "link-failed", "gsm": "link-failed", "death": "node-failed",
+STATUS = {
+    "completed": "completed", "capacity": "capacity",
+    "mobility": "no-coverage",  # the result arrived where the device no longer was
+    "range": "no-coverage",
+    "wlan": "link-failed", "man": "link-failed", "wan": "link-failed", "gsm": "link-failed",  # it had no capacity left
+    "death": "node-failed",  # the device's battery is empty
 }  # fmt: skip
 
 
@@ -155,7 +158,7 @@ def _tasks(outcome: OffloadingOutcome, application: int, late: int) -> dict[str,
     """The book of one application's tasks."""
     rows = outcome.tally[:, application]
     failed: dict[str, int] = {}
-    for cause, status in FAILED.items():
+    for cause, status in tuple(STATUS.items())[1:]:
         count = int(rows[cause].sum())
         if count:
             failed[status] = failed.get(status, 0) + count

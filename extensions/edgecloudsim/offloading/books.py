@@ -11,20 +11,8 @@ from numpy.typing import NDArray
 
 from cosim.contract.records import Records
 from cosim.engine.continuum.jit import jit
-from cosim.extensions.edgecloudsim.offloading.layout import (
-    CAPACITY,
-    CAUSES,
-    COMPLETED,
-    DEATH,
-    LOST_GSM,
-    LOST_MAN,
-    LOST_WAN,
-    LOST_WLAN,
-    MOBILE,
-    MOBILITY,
-    TIERS,
-    Record,
-)
+from cosim.extensions.edgecloudsim.offloading import layout as l
+from cosim.extensions.edgecloudsim.offloading.layout import Record
 from cosim.extensions.edgecloudsim.offloading.rows import app, centre, device, ended, tally, task, vm
 from cosim.extensions.edgecloudsim.offloading.study import OffloadingStudy
 
@@ -82,21 +70,21 @@ def _give_back(s: Record, i: int) -> None:
 
 @jit
 def _count(row: Record, cause: int) -> None:
-    if cause == COMPLETED:
+    if cause == l.COMPLETED:
         row.completed += 1
-    elif cause == CAPACITY:
+    elif cause == l.CAPACITY:
         row.capacity += 1
-    elif cause == MOBILITY:
+    elif cause == l.MOBILITY:
         row.mobility += 1
-    elif cause == LOST_WLAN:
+    elif cause == l.LOST_WLAN:
         row.wlan += 1
-    elif cause == LOST_MAN:
+    elif cause == l.LOST_MAN:
         row.man += 1
-    elif cause == LOST_WAN:
+    elif cause == l.LOST_WAN:
         row.wan += 1
-    elif cause == LOST_GSM:
+    elif cause == l.LOST_GSM:
         row.gsm += 1
-    elif cause == DEATH:
+    elif cause == l.DEATH:
         row.death += 1
     else:
         row.range += 1
@@ -125,11 +113,11 @@ def close_task(s: Record, i: int, cause: int, now: float) -> None:
     if t.created < s.warm_up:
         counted = 0
         # A rejected task has spent no time on a link.
-        if s.warm_up_rejections_counted != 0 and t.wlan + t.man + t.wan + t.gsm == 0.0 and cause != COMPLETED:
+        if s.warm_up_rejections_counted != 0 and t.wlan + t.man + t.wan + t.gsm == 0.0 and cause != l.COMPLETED:
             counted = 1
     row = tally(s.tally, (counted * s.app_count + t.app) * 3 + t.tier)
     _count(row, cause)
-    if cause == COMPLETED:
+    if cause == l.COMPLETED:
         row.service += now - t.created
         row.network += t.wlan + t.man + t.wan + t.gsm
         if t.wlan != 0.0:
@@ -145,7 +133,7 @@ def close_task(s: Record, i: int, cause: int, now: float) -> None:
             row.gsm_delay += t.gsm
             row.gsm_uses += 1
         row.qoe += quality(s, t.app, now - t.created)
-        if s.cost_never_set == 0 and t.tier != MOBILE:
+        if s.cost_never_set == 0 and t.tier != l.MOBILE:
             price = centre(s.centres, vm(s.vms, t.vm).centre)
             row.cost += price.price_second * (t.computed - t.arrived) + price.price_kb * (t.upload + t.download)
     if s.trace != 0:
@@ -198,7 +186,7 @@ class OffloadingOutcome:
 
     def ledger(self) -> dict[str, int]:
         """All tasks of the run, warm-up included: created, by cause, uncompleted. They sum up."""
-        ends = {cause: int(self.tally[cause].sum()) for cause in CAUSES}
+        ends = {cause: int(self.tally[cause].sum()) for cause in l.CAUSES}
         return {"created": self.created, **ends, "uncompleted": int(self.uncompleted.sum())}
 
     def metrics(self) -> dict[str, float]:
@@ -211,7 +199,7 @@ class OffloadingOutcome:
         loads = self.loads
         if "warm-up-load-counted" not in self.study.quirks:
             loads = loads[loads[:, 0] > self.study.warm_up]
-        for column, tier in enumerate(TIERS, start=1):
+        for column, tier in enumerate(l.TIERS, start=1):
             found[f"vm_util_{tier}_pct"] = float(loads[:, column].mean()) if len(loads) else 0.0
         for a, application in enumerate(self.study.applications):
             own = _figures(self.tally[1, a : a + 1], self.uncompleted[1, a : a + 1])
@@ -232,7 +220,7 @@ def _figures(rows: Records, uncompleted: NDArray[np.int64]) -> dict[str, float]:
         return float(rows[name][:, tier].sum())
 
     completed = total("completed")
-    failed = {cause: total(cause) for cause in CAUSES[1:]}
+    failed = {cause: total(cause) for cause in l.CAUSES[1:]}
     counted = completed + sum(failed.values())
 
     def percent(value: float) -> float:
@@ -253,14 +241,14 @@ def _figures(rows: Records, uncompleted: NDArray[np.int64]) -> dict[str, float]:
         "service_time_s": _ratio(total("service"), completed),
         "processing_time_s": _ratio(total("service") - total("network"), completed),
     }
-    sent = completed - total("completed", MOBILE)
+    sent = completed - total("completed", l.MOBILE)
     found["network_delay_s"] = total("network") / sent if sent else (math.nan if completed else 0.0)
-    for tier, name in enumerate(TIERS):
+    for tier, name in enumerate(l.TIERS):
         done = total("completed", tier)
         found[f"service_time_{name}_s"] = _ratio(total("service", tier), done)
         found[f"processing_time_{name}_s"] = _ratio(total("service", tier) - total("network", tier), done)
         found[f"completed_{name}"] = done
-        found[f"share_{name}_pct"] = percent(sum(total(cause, tier) for cause in CAUSES))
+        found[f"share_{name}_pct"] = percent(sum(total(cause, tier) for cause in l.CAUSES))
     for link in LINKS:
         found[f"{link}_delay_s"] = _ratio(total(f"{link}_delay"), total(f"{link}_uses"))
     found["cost"] = _ratio(total("cost"), completed)

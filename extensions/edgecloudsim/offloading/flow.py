@@ -13,6 +13,7 @@ from cosim.engine.continuum.draw import exponential
 from cosim.engine.continuum.jit import jit
 from cosim.engine.continuum.queue import drop, put
 from cosim.extensions.edgecloudsim.offloading import energy
+from cosim.extensions.edgecloudsim.offloading import layout as l
 from cosim.extensions.edgecloudsim.offloading.books import close_task, take_row
 from cosim.extensions.edgecloudsim.offloading.choosing import (
     ANYWHERE,
@@ -24,24 +25,12 @@ from cosim.extensions.edgecloudsim.offloading.choosing import (
     tier_of,
 )
 from cosim.extensions.edgecloudsim.offloading.draws import DOWNLOAD, LENGTH, UPLOAD, next_arrival, whole_kb
-from cosim.extensions.edgecloudsim.offloading.layout import (
-    CAPACITY,
-    CLOUD,
-    COMPLETED,
-    DEATH,
-    EDGE,
-    LOST_MAN,
-    LOST_WAN,
-    LOST_WLAN,
-    MOBILE,
-    MOBILITY,
-    Record,
-)
+from cosim.extensions.edgecloudsim.offloading.layout import Record
 from cosim.extensions.edgecloudsim.offloading.mobility import place_at
 from cosim.extensions.edgecloudsim.offloading.network import man_delay, wan_delay, wlan_delay
 from cosim.extensions.edgecloudsim.offloading.rooms import emptiest_edge, fits, note
 from cosim.extensions.edgecloudsim.offloading.rows import app, device, place, task, vm
-from cosim.extensions.edgecloudsim.offloading.station import enter, leave, look, need, pick, ripen, touch
+from cosim.extensions.edgecloudsim.offloading.station import enter, leave, need, watching
 
 BASIC, RELAY, REACH = codes(3)
 FREE, ASKED, UP, UP_CLOUD, UP_MAN, UP_LAN, RUN, DOWN, DOWN_CLOUD, DOWN_MAN = codes(10)  # stages
@@ -65,7 +54,7 @@ def submit(s: Record, d: int, now: float) -> int:
     t.upload = whole_kb(s, a.upload * exponential(dv.key, t.number, UPLOAD))
     t.download = whole_kb(s, a.download * exponential(dv.key, t.number, DOWNLOAD))
     t.length = whole_kb(s, a.length * exponential(dv.key, t.number, LENGTH))
-    t.tier = EDGE
+    t.tier = l.EDGE
     if s.custom != 0:
         t.stage = ASKED
         return int(i)
@@ -79,9 +68,9 @@ def submit(s: Record, d: int, now: float) -> int:
         v = relay_machine(s, t.app, t.tier, target)
     else:
         t.tier = reach_tier(s, i)
-        if t.tier == EDGE:
-            v = emptiest_edge(s, need(s, t.app, EDGE))
-        elif fits(s, s.edge_vms + s.cloud_vms + d, need(s, t.app, MOBILE)):
+        if t.tier == l.EDGE:
+            v = emptiest_edge(s, need(s, t.app, l.EDGE))
+        elif fits(s, s.edge_vms + s.cloud_vms + d, need(s, t.app, l.MOBILE)):
             v = s.edge_vms + s.cloud_vms + d
     _start(s, i, v, now)
     return -1
@@ -105,11 +94,11 @@ def answer(s: Record, i: int, choice: int, now: float) -> None:
 def _start(s: Record, i: int, v: int, now: float) -> None:
     """Send task i to machine v, chosen at submission, if there is one and the first link has capacity."""
     t = task(s.tasks, i)
-    if t.tier == MOBILE:
+    if t.tier == l.MOBILE:
         if v < 0:
-            close_task(s, i, CAPACITY, now)
+            close_task(s, i, l.CAPACITY, now)
         elif s.energy != 0 and s.dead_devices_go_on != 0 and s.mortal != 0 and energy.empty(s, t.device, now):
-            close_task(s, i, DEATH, now)
+            close_task(s, i, l.DEATH, now)
         else:
             if s.energy != 0:
                 energy.local_transfer(s, t.device, t.upload, True, now)
@@ -128,20 +117,20 @@ def _send(s: Record, i: int, now: float) -> None:
     p = t.place
     chosen = s.flow != BASIC or s.custom != 0
     wlan, wan = _NOTHING, _NOTHING
-    if t.tier == EDGE or s.flow == BASIC:
+    if t.tier == l.EDGE or s.flow == BASIC:
         wlan = wlan_delay(s, p, t.upload, True)
-    if t.tier == CLOUD:
+    if t.tier == l.CLOUD:
         wan = wan_delay(s, p, t.upload, True)
         if wan <= 0.0 or (s.wan_delay_holds_wlan != 0 and wlan <= 0.0 and s.flow == BASIC):
-            close_task(s, i, LOST_WAN, now)
+            close_task(s, i, l.LOST_WAN, now)
             return
-    if wlan <= 0.0 and (t.tier == EDGE or s.flow == BASIC):
-        close_task(s, i, LOST_WLAN, now)
+    if wlan <= 0.0 and (t.tier == l.EDGE or s.flow == BASIC):
+        close_task(s, i, l.LOST_WLAN, now)
         return
     if chosen and t.vm < 0:
-        close_task(s, i, CAPACITY, now)
+        close_task(s, i, l.CAPACITY, now)
         return
-    if s.wan_delay_holds_wlan != 0 and t.tier == CLOUD:
+    if s.wan_delay_holds_wlan != 0 and t.tier == l.CLOUD:
         wan += wlan
         wlan = _NOTHING
     t.wlan = wlan
@@ -149,7 +138,7 @@ def _send(s: Record, i: int, now: float) -> None:
     if chosen:
         _reserve(s, i)
     t.via = p
-    if t.tier == CLOUD:
+    if t.tier == l.CLOUD:
         t.stage = UP_CLOUD
         place(s.places, p).wan += 1
     else:
@@ -165,7 +154,7 @@ def _pay(s: Record, i: int, kb: float, up: bool, now: float) -> None:
     """Energy of the first or last hop."""
     t = task(s.tasks, i)
     energy.transfer(s, t.device, kb, up, now)
-    if t.tier == CLOUD and s.network_energy_missing == 0:
+    if t.tier == l.CLOUD and s.network_energy_missing == 0:
         s.network_energy += kb * s.wan_energy
 
 
@@ -216,7 +205,7 @@ def proceed(s: Record, i: int, now: float) -> None:
     elif stage == DOWN_MAN:
         _return(s, i, now)
     else:
-        close_task(s, i, COMPLETED, now)
+        close_task(s, i, l.COMPLETED, now)
 
 
 @jit
@@ -224,18 +213,18 @@ def _arrive(s: Record, i: int, now: float) -> None:
     """Task i has come to its access point or to the cloud."""
     t = task(s.tasks, i)
     if s.flow == BASIC and s.custom == 0:
-        v = cloud_machine(s, t.app) if t.tier == CLOUD else edge_machine(s, i)
+        v = cloud_machine(s, t.app) if t.tier == l.CLOUD else edge_machine(s, i)
         if v < 0:
-            close_task(s, i, CAPACITY, now)
+            close_task(s, i, l.CAPACITY, now)
             return
         t.vm = v
         _reserve(s, i)
-    elsewhere = t.tier == EDGE and vm(s.vms, t.vm).place != t.place
+    elsewhere = t.tier == l.EDGE and vm(s.vms, t.vm).place != t.place
     if elsewhere and s.flow == RELAY:
         delay = man_delay(s, True, t.upload, True)
         if delay <= 0.0:
             _unreserve(s, i)
-            close_task(s, i, LOST_MAN, now)
+            close_task(s, i, l.LOST_MAN, now)
             return
         t.man += delay
         t.stage = UP_MAN
@@ -265,33 +254,8 @@ def _execute(s: Record, i: int, v: int, now: float) -> None:
     if s.processing_tick != 0:
         observe(s, vm(s.vms, v).centre, now)
     enter(s, i, v, now)
-    if s.energy != 0 and vm(s.vms, v).tier == MOBILE:
+    if s.energy != 0 and vm(s.vms, v).tier == l.MOBILE:
         energy.draw(s, task(s.tasks, i).device, _NOTHING, now)
-
-
-@jit
-def observe(s: Record, c: int, now: float) -> None:
-    """Look at a datacentre's processors and send on what is done (quirk processing-tick)."""
-    if not look(s, c, now):
-        return
-    while True:
-        i = pick(s, c, now)
-        if i < 0:
-            break
-        executed(s, i, now)
-
-
-@jit
-def served(s: Record, v: int, now: float) -> None:
-    """The first task of machine v is done."""
-    if s.processing_tick != 0:
-        ripen(s, v, now)
-        return
-    machine = vm(s.vms, v)
-    i = machine.root
-    touch(machine, now)
-    machine.virtual = task(s.tasks, i).tag  # what rounding left
-    executed(s, i, now)
 
 
 @jit
@@ -301,18 +265,18 @@ def executed(s: Record, i: int, now: float) -> None:
     drop(s, s.first_task + i)
     t = task(s.tasks, i)
     t.computed = now
-    if t.tier == MOBILE:
+    if t.tier == l.MOBILE:
         if s.energy != 0:
             energy.local_transfer(s, t.device, t.download, False, now)
             energy.draw(s, t.device, _NOTHING, now)
-        close_task(s, i, COMPLETED, now)
+        close_task(s, i, l.COMPLETED, now)
         return
-    if t.tier == EDGE and s.flow == RELAY and vm(s.vms, t.vm).place != t.place:
+    if t.tier == l.EDGE and s.flow == RELAY and vm(s.vms, t.vm).place != t.place:
         delay = man_delay(s, False, t.download, True)
         if delay <= 0.0:
-            close_task(s, i, LOST_MAN, now)
+            close_task(s, i, l.LOST_MAN, now)
         elif not _same_place(s, i, now + delay):
-            close_task(s, i, MOBILITY, now)
+            close_task(s, i, l.MOBILITY, now)
         else:
             t.man += delay
             t.stage = DOWN_MAN
@@ -320,6 +284,9 @@ def executed(s: Record, i: int, now: float) -> None:
             put(s, s.first_task + i, now + delay)
         return
     _return(s, i, now)
+
+
+observe, served = watching(executed)
 
 
 @jit
@@ -339,15 +306,15 @@ def _return(s: Record, i: int, now: float) -> None:
     if s.flow != BASIC:
         at = t.place if s.transfers_counted_where_submitted != 0 else here
     wlan, man, wan = _NOTHING, _NOTHING, _NOTHING
-    if t.tier == EDGE or s.flow == BASIC:
+    if t.tier == l.EDGE or s.flow == BASIC:
         wlan = wlan_delay(s, at, t.download, False)
         if wlan <= 0.0:
-            close_task(s, i, LOST_WAN if t.tier == CLOUD and s.wan_delay_holds_wlan != 0 else LOST_WLAN, now)
+            close_task(s, i, l.LOST_WAN if t.tier == l.CLOUD and s.wan_delay_holds_wlan != 0 else l.LOST_WLAN, now)
             return
-    if t.tier == CLOUD:
+    if t.tier == l.CLOUD:
         wan = wan_delay(s, at, t.download, False)
         if wan <= 0.0:
-            close_task(s, i, LOST_WAN, now)
+            close_task(s, i, l.LOST_WAN, now)
             return
         if s.wan_delay_holds_wlan != 0:
             wan += wlan
@@ -359,13 +326,13 @@ def _return(s: Record, i: int, now: float) -> None:
             man = s.lan_delay
     delay = wlan + man + wan
     if not _same_place(s, i, now + delay):
-        close_task(s, i, MOBILITY, now)
+        close_task(s, i, l.MOBILITY, now)
         return
     t.wlan += wlan
     t.man += man
     t.wan += wan
     t.via = at
-    if t.tier == CLOUD:
+    if t.tier == l.CLOUD:
         t.stage = DOWN_CLOUD
         place(s.places, at).wan += 1
     else:
@@ -390,4 +357,4 @@ def die(s: Record, d: int, now: float) -> None:
             _release(s, i)
             if t.vm >= 0 and (t.stage == UP or t.stage == UP_CLOUD or t.stage == UP_MAN or t.stage == UP_LAN):
                 _unreserve(s, i)
-        close_task(s, i, DEATH, now)
+        close_task(s, i, l.DEATH, now)

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.records import Records
+from cosim.extensions.edgecloudsim.offloading import layout as l
 from cosim.extensions.edgecloudsim.offloading.books import LINKS, OffloadingOutcome
-from cosim.extensions.edgecloudsim.offloading.layout import CAPACITY, CLOUD, COMPLETED, EDGE, MOBILITY, RANGE, TIERS
 from cosim.extensions.edgecloudsim.offloading.study import OffloadingStudy
 
 Rows = Mapping[str, NDArray[Any]]  # finished tasks, columns of `cosim.extensions.edgecloudsim.offloading.layout.ENDED`
@@ -29,7 +29,7 @@ WATT_HOUR = 3600.0  # J
 COMMENT = "#auto generated file!"
 # EdgeCloudSim's numbers in the per-task files.
 CLOUD_CENTRE, DEVICE_CENTRE = 1000, 1001
-MACHINE_TYPES = {int(EDGE): 1, int(CLOUD): 2}  # 0: of a device
+MACHINE_TYPES = {int(l.EDGE): 1, int(l.CLOUD): 2}  # 0: of a device
 CAPACITY_REASON, REJECTED_REASON, UNFINISHED_REASON, MOBILITY_REASON, RANGE_REASON = 1, 2, 3, 4, 5
 ACCESS_POINTS = (0, 6, 10)  # those whose delays are logged
 SCENARIOS = {"app3": "MOBILE_PROCESSING_SCENARIO", "app5": "ITS_SCENARIO"}
@@ -120,7 +120,7 @@ def general(outcome: OffloadingOutcome, application: int | None, wall: float, di
         _ratio(table.total("qoe"), done), _ratio(table.total("qoe"), done + failed), table.count("range"),
     ]  # fmt: skip
     lines.append((ALL_NAMES, [*first, *([table.count("death")] if dialect == "unical" else [])]))
-    for tier, name in enumerate(TIERS):
+    for tier, name in enumerate(l.TIERS):
         here = table.count("completed", tier)
         spent, moved = table.total("service", tier), table.total("network", tier)
         values: list[float | int | str] = [
@@ -143,7 +143,7 @@ def successes_and_failures(study: OffloadingStudy, rows: Rows) -> tuple[list[str
     numbers = machine_numbers(study)
     for row in _each(rows):
         start = [*_head(row, numbers), float(row["created"]), float(row["ended"])]
-        if row["cause"] == COMPLETED:
+        if row["cause"] == l.COMPLETED:
             delays = [float(row[link]) for link in LINKS]
             succeeded.append(_line([*start, math.fsum(delays), *delays]))
         else:
@@ -157,10 +157,10 @@ def per_task(study: OffloadingStudy, rows: Rows) -> list[str]:
     lines = [COMMENT, _line(TASK_NAMES)]
     for row in _each(rows):
         head = _head(row, numbers)
-        status = "COMPLETED" if row["cause"] == COMPLETED else "FAILED"
+        status = "COMPLETED" if row["cause"] == l.COMPLETED else "FAILED"
         delays = [float(row[link]) for link in LINKS]
         times = [float(row["created"]), float(row["ended"])]
-        why = 0 if row["cause"] == COMPLETED else reason(row)
+        why = 0 if row["cause"] == l.COMPLETED else reason(row)
         lines.append(_line([head[0], status, *head[1:], *times, *[math.nan] * 4, math.fsum(delays), *delays, why]))
     return lines
 
@@ -202,11 +202,11 @@ def _head(row: Mapping[str, Any], numbers: list[tuple[int, int]]) -> list[float 
 def reason(row: Mapping[str, Any]) -> int:
     """EdgeCloudSim's number for why a task failed; a device's death counts as unfinished."""
     cause = row["cause"]
-    if cause == CAPACITY:
+    if cause == l.CAPACITY:
         return CAPACITY_REASON
-    if cause == MOBILITY:
+    if cause == l.MOBILITY:
         return MOBILITY_REASON
-    if cause == RANGE:
+    if cause == l.RANGE:
         return RANGE_REASON
     return REJECTED_REASON if math.isnan(row["arrived"]) else UNFINISHED_REASON
 

@@ -20,6 +20,7 @@ task only while the percents sum up to 100 at most.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from cosim.engine.continuum.jit import jit
 from cosim.engine.continuum.pairing import pairing
@@ -31,6 +32,7 @@ from cosim.extensions.edgecloudsim.offloading.rows import app, centre, task, vm
 
 _LOOK, _PLAN, _ALWAYS = 0.01, 0.02, 0.111  # s, of the quirk processing-tick
 _EMPTY = 0.0
+Executed = Callable[[Record, int, float], None]
 _DONE = 1.0  # MI, a look finds a task done with less than that left
 
 insert, remove = pairing(rows.task)
@@ -193,3 +195,34 @@ def pick(s: Record, c: int, now: float) -> int:
         group.ripe = machine.next_ripe
         schedule(s, v, now)
     return -1
+
+
+def watching(executed: Executed) -> tuple[Executed, Executed]:
+    """Functions of datacentre c and of machine v that call `executed(s, i, now)` for each task that is done there.
+
+    The first looks at the processors of a datacentre (quirk processing-tick). The second is the event of a machine
+    whose first task is done.
+    """
+
+    @jit
+    def observe(s: Record, c: int, now: float) -> None:
+        if not look(s, c, now):
+            return
+        while True:
+            i = pick(s, c, now)
+            if i < 0:
+                break
+            executed(s, i, now)
+
+    @jit
+    def served(s: Record, v: int, now: float) -> None:
+        if s.processing_tick != 0:
+            ripen(s, v, now)
+            return
+        machine = vm(s.vms, v)
+        i = machine.root
+        touch(machine, now)
+        machine.virtual = task(s.tasks, i).tag  # what rounding left
+        executed(s, i, now)
+
+    return observe, served

@@ -8,8 +8,9 @@ import pytest
 
 pytest.importorskip("scipy")
 
-from benchmarks import edgecloudsim
 from benchmarks.equivalence import Sample
+
+from benchmarks import edgecloudsim
 from tests.unit.sources.importing.inputs import written
 
 CONFIGS = ("small", "other")

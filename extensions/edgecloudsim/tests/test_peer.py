@@ -11,8 +11,9 @@ import pytest
 
 pytest.importorskip("scipy")
 
-from benchmarks import edgecloudsim, edgecloudsim_peer
 from benchmarks.golden import DataError
+
+from benchmarks import edgecloudsim, edgecloudsim_peer
 from cosim.extensions.edgecloudsim.offloading.logs import write_logs
 from cosim.extensions.edgecloudsim.offloading.simulation import simulate
 from tests.unit.sources.importing.inputs import PROPERTIES, written

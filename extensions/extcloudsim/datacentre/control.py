@@ -14,25 +14,9 @@ import numpy as np
 
 from cosim.compiled.compiling import codes, entry
 from cosim.engine.continuum.jit import jit
+from cosim.extensions.extcloudsim.datacentre import layout as l
 from cosim.extensions.extcloudsim.datacentre.detect import entries
-from cosim.extensions.extcloudsim.datacentre.layout import (
-    BEST_FIT,
-    COST_AWARE,
-    DVFS_FIT,
-    FIRST_FIT,
-    FLAGS,
-    HISTORY,
-    POWER_AWARE,
-    WORST_FIT,
-    Bools,
-    Floats,
-    Hosts,
-    Ints,
-    Kinds,
-    Machines,
-    PeriodRules,
-    Wan,
-)
+from cosim.extensions.extcloudsim.datacentre.layout import Bools, Floats, Hosts, Ints, Kinds, Machines, PeriodRules, Wan
 from cosim.extensions.extcloudsim.datacentre.tally import (
     Given,
     HostSums,
@@ -71,19 +55,19 @@ def _badness(b: HostSums, g: Given, v: int, h: int, origin: int) -> float:
     kind = g.hosts.kind[h]
     load = b.load[h]
     after = load + g.sees.demand[v] / g.hosts.mips[h]
-    if g.rules.placer == BEST_FIT:  # written out in `_place`, where a call for every host would cost the most
+    if g.rules.placer == l.BEST_FIT:  # written out in `_place`, where a call for every host would cost the most
         return float(g.rules.threshold - after)
-    if g.rules.placer == WORST_FIT:
+    if g.rules.placer == l.WORST_FIT:
         return float(after - g.rules.threshold)
-    if g.rules.placer == DVFS_FIT:
+    if g.rules.placer == l.DVFS_FIT:
         old, new = _lowest(g, kind, load), _lowest(g, kind, after)
         top = g.kinds.frequency[kind, g.kinds.points[kind] - 1]
         return float((g.kinds.frequency[kind, new] - g.kinds.frequency[kind, old]) / top - after)
-    if g.rules.placer == FIRST_FIT:
+    if g.rules.placer == l.FIRST_FIT:
         return float(h)
     point = g.sees.point[h]
     slow = g.kinds.slowdown[kind, g.m.work[v], point]
-    if g.rules.placer == POWER_AWARE:
+    if g.rules.placer == l.POWER_AWARE:
         now = watts(g.kinds, kind, point, load) if load > 0.0 else g.kinds.resting[kind]
         return float(watts(g.kinds, kind, point, after) - now)
     now = watts(g.kinds, kind, point, b.judged[h]) if load > 0.0 else g.kinds.resting[kind]
@@ -129,7 +113,7 @@ def _place(b: HostSums, g: Given, v: int, closed: Bools, origin: int) -> int:
         if b.load[h] + share > g.rules.threshold:
             continue
         badness = g.rules.threshold - (b.load[h] + share)
-        if g.rules.placer != BEST_FIT:
+        if g.rules.placer != l.BEST_FIT:
             badness = _badness(b, g, v, h, origin)
         if not badness < least:
             continue
@@ -137,7 +121,7 @@ def _place(b: HostSums, g: Given, v: int, closed: Bools, origin: int) -> int:
         if b.first[h] >= 0 and is_over(b, g, h, v, extra):
             continue
         best, least = h, badness
-        if g.rules.placer == FIRST_FIT:
+        if g.rules.placer == l.FIRST_FIT:
             break
     return best
 
@@ -253,7 +237,7 @@ def _sheds(b: HostSums, g: Given, h: int) -> bool:
     """Whether over-loaded host h, some machines less, must give up another."""
     if b.first[h] < 0:
         return False
-    if g.rules.detector == FLAGS:
+    if g.rules.detector == l.FLAGS:
         return bool(b.judged[h] > g.rules.threshold)
     return is_over(b, g, h, -1, 0.0)
 
@@ -321,7 +305,7 @@ def consolidate(
     b = HostSums(
         np.full(n, -1, np.int64), np.full(n_hosts, -1, np.int64), np.full(n_hosts, -1, np.int64),
         np.full(n, -1, np.int64), np.full(n, -1, np.int64), np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n_hosts),
-        np.zeros(n_hosts), np.zeros((n_hosts, HISTORY)), np.zeros(HISTORY),
+        np.zeros(n_hosts), np.zeros((n_hosts, l.HISTORY)), np.zeros(l.HISTORY),
     )  # fmt: skip
     for v in g.sees.order:
         if g.sees.at[v] >= 0:
@@ -369,7 +353,7 @@ def consolidate(
         count = _insist(b, g, over, stays, moved, count)
     for i in range(count):
         target_of[b.at[moved[i]]] = True
-    follow = g.rules.relocate == 1 and g.rules.placer == COST_AWARE
+    follow = g.rules.relocate == 1 and g.rules.placer == l.COST_AWARE
     if follow:
         count = _relocate(b, g, over, target_of, moved, count)
 

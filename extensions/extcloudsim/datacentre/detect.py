@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.compiling import part
-from cosim.extensions.extcloudsim.datacentre.layout import FOP, HISTORY, IQR, LR, LRR, MAD
+from cosim.extensions.extcloudsim.datacentre import layout as l
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ SPREAD = 12  # periods that iqr and mad need more than
 def spread_limit(detector: int, safety: float, history: Floats, length: int) -> float:
     """1 - s times the interquartile range, or the median absolute deviation, of this much of the history."""
     ordered = np.sort(history[:length])
-    if detector == IQR:
+    if detector == l.IQR:
         low = int(np.floor(0.25 * (length + 1) + 0.5)) - 1
         high = int(np.floor(0.75 * (length + 1) + 0.5)) - 1
         return float(1.0 - safety * (ordered[high] - ordered[low]))
@@ -36,7 +36,7 @@ def spread_limit(detector: int, safety: float, history: Floats, length: int) -> 
 @part
 def limit(detector: int, threshold: float, safety: float, history: Floats, length: int) -> float:
     """The load above which a host is over-loaded under `iqr` and `mad`: 1 - s spread; else the threshold."""
-    if detector not in (IQR, MAD) or length <= SPREAD:
+    if detector not in (l.IQR, l.MAD) or length <= SPREAD:
         return threshold
     return spread_limit(detector, safety, history, length)
 
@@ -95,17 +95,17 @@ def overloaded(
     detector: int, threshold: float, safety: float, load: float, history: Floats, length: int, ahead: float
 ) -> bool:
     """Whether a host with this present load and history is over-loaded."""
-    if detector == FOP and length > FOP_PERIODS:
+    if detector == l.FOP and length > FOP_PERIODS:
         return foreseen(history) > threshold
-    if detector in (LR, LRR) and length >= REGRESSION:
-        return safety * extrapolated(history, ahead, detector == LRR) >= threshold
+    if detector in (l.LR, l.LRR) and length >= REGRESSION:
+        return safety * extrapolated(history, ahead, detector == l.LRR) >= threshold
     return load > limit(detector, threshold, safety, history, length)
 
 
 @part
 def entries(history: Floats) -> int:
     """Length of a history without the zeros at its old end."""
-    length = HISTORY
+    length = l.HISTORY
     while length > 0 and history[length - 1] == 0.0:
         length -= 1
     return length

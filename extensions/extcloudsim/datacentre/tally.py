@@ -10,23 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cosim.engine.continuum.jit import jit
+from cosim.extensions.extcloudsim.datacentre import layout as l
 from cosim.extensions.extcloudsim.datacentre.detect import entries, overloaded
-from cosim.extensions.extcloudsim.datacentre.layout import (
-    CUBIC,
-    FLAGS,
-    HISTORY,
-    LR,
-    LRR,
-    TABLE,
-    Bools,
-    Floats,
-    Hosts,
-    Ints,
-    Kinds,
-    Machines,
-    PeriodRules,
-    Wan,
-)
+from cosim.extensions.extcloudsim.datacentre.layout import Bools, Floats, Hosts, Ints, Kinds, Machines, PeriodRules, Wan
 
 
 class PeriodView(NamedTuple):
@@ -78,12 +64,12 @@ def watts(kinds: Kinds, kind: int, point: int, u: float) -> float:
     """Power of a host that is on."""
     u = min(1.0, u)
     law = kinds.law[kind]
-    if law == TABLE:
+    if law == l.TABLE:
         x = u * (kinds.table.shape[1] - 1)
         i = min(int(x), kinds.table.shape[1] - 2)
         low = kinds.table[kind, i]
         return float(low + (kinds.table[kind, i + 1] - low) * (x - i))
-    if law == CUBIC:
+    if law == l.CUBIC:
         return float(kinds.idle[kind, point] + kinds.span[kind, point] * u * u * u)
     return float(kinds.idle[kind, point] + kinds.span[kind, point] * u)
 
@@ -117,7 +103,7 @@ def count_in(b: HostSums, g: Given, v: int, h: int) -> None:
     b.judged[h] += share * g.kinds.slowdown[g.hosts.kind[h], g.m.work[v], g.sees.point[h]]
     b.slowest[h] += share * g.kinds.slowdown[g.hosts.kind[h], g.m.work[v], 0]
     b.ram[h] += g.m.ram[v]
-    for i in range(HISTORY):
+    for i in range(l.HISTORY):
         b.past[h, i] += g.sees.history[v, i] / g.hosts.mips[h]
 
 
@@ -146,16 +132,16 @@ def pull(b: HostSums, g: Given, v: int) -> None:
 def is_over(b: HostSums, g: Given, h: int, v: int, extra: float) -> bool:
     """Whether host h is over-loaded, with machine v on it too unless v is -1."""
     load = b.judged[h] + extra
-    if g.rules.detector == FLAGS:
+    if g.rules.detector == l.FLAGS:
         return bool(g.sees.flags[h]) if v < 0 else load > g.rules.threshold
     largest = 0.0
-    for i in range(HISTORY):
+    for i in range(l.HISTORY):
         b.trial[i] = b.past[h, i]
     if v >= 0:
         largest = g.m.ram[v]
-        for i in range(HISTORY):
+        for i in range(l.HISTORY):
             b.trial[i] += g.sees.history[v, i] / g.hosts.mips[h]
-    w = b.first[h] if g.rules.detector in (LR, LRR) else -1
+    w = b.first[h] if g.rules.detector in (l.LR, l.LRR) else -1
     while w >= 0:
         largest = max(largest, g.m.ram[w])
         w = b.after[w]

@@ -12,7 +12,7 @@ import cosim
 from cosim.results.session import run
 
 pytestmark = pytest.mark.xdist_group("kernels")  # after an edit these compile for a minute: one worker does it
-SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
+SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
 BLOCK = "adapters.datacentre."
 
 

@@ -15,7 +15,7 @@ from cosim.engine.continuum.power import PLATFORMS
 from cosim.results.session import run
 
 pytestmark = pytest.mark.xdist_group("kernels")  # after an edit these compile for a minute: one worker does it
-SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
+SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
 NUMBERED = {
     1: "energy-aware", 2: "sla-aware", 3: "job-types", 4: "disaster", 5: "price-shift", 6: "predictive-migration",
 }  # fmt: skip

@@ -1,8 +1,7 @@
-"""Which job comes next: all orders of a window, beams, baselines, or a policy that is asked.
+"""Which job comes next: all orders of a window, beams, or a policy that is asked.
 
 The line is cut into windows of W jobs (five by default). A policy `order(jobs, simulation)` returns
-the order in which the W first ones start. `in_windows` asks it once per window; `with_queries` asks
-before each single start, as a scheduler of a running cluster does, with the same outcome.
+the order in which the W first ones start. `in_windows` asks it once per window.
 """
 
 from __future__ import annotations
@@ -60,26 +59,6 @@ def arrival(jobs: Sequence[int], _: ClusterSimulation) -> Sequence[int]:
     return sorted(jobs)
 
 
-def shortest(jobs: Sequence[int], simulation: ClusterSimulation) -> Sequence[int]:
-    """The shortest first."""
-    return sorted(jobs, key=lambda job: (float(simulation.jobs.duration[job]), job))
-
-
-def largest(jobs: Sequence[int], simulation: ClusterSimulation) -> Sequence[int]:
-    """That of the most GPUs first."""
-    return sorted(jobs, key=lambda job: (-int(simulation.jobs.gpus[job]), job))
-
-
-def random(seed: int) -> Order:
-    """By chance."""
-    rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 7])))
-
-    def order(jobs: Sequence[int], _: ClusterSimulation) -> Sequence[int]:
-        return [int(job) for job in rng.permutation(sorted(jobs))]
-
-    return order
-
-
 def in_windows(simulation: ClusterSimulation, order: Order, size: int = WINDOW, *, until: float = np.inf) -> None:
     """Run on, asking `order` once for each window."""
     simulation.asking()
@@ -118,20 +97,3 @@ def placed(
 def _fitting(job: int, simulation: ClusterSimulation) -> Ranks | None:
     found = simulation.fitting(job)
     return None if found is None else list(zip(found[0].tolist(), found[1].tolist(), strict=True))
-
-
-def with_queries(
-    simulation: ClusterSimulation, order: Order, size: int = WINDOW, *, until: float = np.inf, anew: bool = False
-) -> None:
-    """Run on, asking before each start which job in line is next; a plan is kept until its jobs have started.
-
-    `anew`: no plan is kept, `order` is asked about the rest of the window each time.
-    """
-    simulation.asking()
-    plan: list[int] = []
-    while not simulation.advance(until):
-        if not plan:
-            plan = list(order(simulation.line(size), simulation))
-        elif anew and len(plan) > 1:
-            plan = list(order(sorted(plan), simulation))
-        simulation.decide(plan.pop(0))

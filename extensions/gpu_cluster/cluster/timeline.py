@@ -15,24 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
-from cosim.extensions.gpu_cluster.cluster.engine.layout import WHOLE
-from cosim.extensions.gpu_cluster.cluster.simulate import ClusterSimulation
-
 Floats = NDArray[np.float64]
 UNITS: Final[Mapping[str, str]] = {
     "utilisation": "1", "busy": "1", "down": "1", "waiting": "1", "running": "1", "circuits": "1", "power": "W",
 }  # fmt: skip
-
-
-def events(simulation: ClusterSimulation) -> dict[str, Floats]:
-    """Columns over the event times that were logged: `time` (s), and values that hold from then on."""
-    rows, fabric = simulation.rows(), simulation.fabric
-    busy = rows["busy"] / float(WHOLE)
-    return {
-        "time": rows["time"].copy(), "utilisation": busy / fabric.gpus, "busy": busy,
-        **{name: rows[name].astype(np.float64) for name in ("down", "waiting", "running", "circuits")},
-        "power": fabric.watts(busy, rows["active"]),
-    }  # fmt: skip
 
 
 def means(time: Floats, value: Floats, edges: Floats) -> Floats:
@@ -47,20 +33,13 @@ def means(time: Floats, value: Floats, edges: Floats) -> Floats:
     return np.asarray(np.bincount(period, held * np.diff(cuts), len(edges) - 1) / np.diff(edges))
 
 
-def timeline(
-    simulation: ClusterSimulation, period: float, delay: float = 0.0, until: float | None = None
-) -> dict[str, Floats]:
-    """`interpolated` rows of a simulation, up to `until` (s), by default up to now."""
-    return interpolated(events(simulation), period, delay, simulation.now if until is None else until)
-
-
 def interpolated(
     columns: Mapping[str, Floats], period: float, delay: float = 0.0, until: float | None = None
 ) -> dict[str, Floats]:
     """Columns over equal periods up to `until` s: `time`, when the row is out, and means over the period.
 
-    `columns` are as those of `events`. A row is out `delay` s after its period has ended, as that of an
-    exporter that collects first. Raises `ValueError`.
+    Of `columns`, `time` (s) is that of the events, and the others hold values from then on. A row is out `delay` s
+    after its period has ended, as that of an exporter that collects first. Raises `ValueError`.
     """
     if not period > 0.0 or delay < 0.0:
         raise ValueError(f"a period of {period:g} s with a delay of {delay:g} s cannot be")

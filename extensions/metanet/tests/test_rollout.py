@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-
 from benchmarks.metanet import static_choice
+
 from cosim.extensions.metanet.catalogue.pool import CALL, MILLISECONDS, POOL, TARIFF, dollars, pool
 from cosim.extensions.metanet.rollout import Rollout
 from cosim.extensions.metanet.tests.test_catalogue import seen

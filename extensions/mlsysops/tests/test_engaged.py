@@ -9,7 +9,7 @@ import cosim
 
 pytest.importorskip("pandas")
 
-FARM = Path(__file__).resolve().parents[3] / "scenarios" / "smart-farm-mlsysops"
+FARM = Path(__file__).resolve().parents[1] / "scenarios" / "smart-farm-mlsysops"
 POLICY = """
 import time
 

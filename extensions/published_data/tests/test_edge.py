@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.twin_edge import judge, repeated
 from ruamel.yaml import YAML
 
-from benchmarks.twin_edge import judge, repeated
 from cosim.contract.errors import ScenarioError
 from cosim.extensions.published_data import edge
 from cosim.extensions.published_data.edge_telemetry import Telemetry, read
@@ -19,8 +19,7 @@ from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.search.meter import Budget
 from tests.forked import cosim
 
-ROOT = Path(__file__).parents[3]
-RECORDING = ROOT / "scenarios" / "calibrate-edge" / "recording"
+RECORDING = Path(__file__).parents[1] / "scenarios" / "calibrate-edge" / "recording"
 
 
 @pytest.fixture(scope="module")

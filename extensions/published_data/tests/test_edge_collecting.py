@@ -14,9 +14,9 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from benchmarks.edge_telemetry import NETWORKS, SIZES, collect, main
 
 from benchmarks import edge_nodes
-from benchmarks.edge_telemetry import NETWORKS, SIZES, collect, main
 from cosim.contract.errors import ScenarioError
 from cosim.extensions.published_data.edge_telemetry import read
 from cosim.twin.telemetry.open_load import Caller, LoadRequest, picture, poisson

@@ -1,6 +1,8 @@
 """What installed packages add: one file each, found by its entry point, and an error where it is not there."""
 
+import json
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -69,6 +71,9 @@ their-job = theirs
 lost-job = cosim.extensions.nothing
 [cosim.calibrations]
 their-method = theirs:greet
+[cosim.scenarios]
+their-farm = their_farms
+lost-farm = cosim.extensions.nothing
 [cosim.adapters]
 lost = cosim.extensions.nothing:ADAPTER
 """
@@ -122,6 +127,23 @@ def test_each_kind_is_found_by_its_name(theirs):
     assert jobs.load("their-job")(None, {"scale": 3}) == [3]
     assert "their-method" in method_names()
     assert isinstance(plugins.load("models", "their-model"), ScheduledModel)
+
+
+def test_a_scenario_of_theirs_is_found_by_its_name(theirs, tmp_path, monkeypatch):
+    folder = tmp_path / "their_farms/scenarios/their-farm"
+    shutil.copytree(ROOT / "scenarios/hello", folder)
+    (tmp_path / "their_farms/__init__.py").write_text("1 / 0  # finding imports nothing")
+    code, text = said("scenarios", "--json")
+    found = {one["name"]: one["folder"] for one in json.loads(text)["scenarios"]}
+    assert (code, found["their-farm"], "lost-farm" in found) == (0, str(folder), False)
+    assert said("check", "their-farm")[0] == 0
+    assert "did you mean 'their-farm'?" in said("check", "their-far")[1]
+    assert "name it 'their-farm'" in said("check", "scenarios/their-farm")[1]
+    assert ABSENT in said("check", "lost-farm")[1]
+    assert ABSENT in said("new", "--from", "lost-farm", "--in", str(tmp_path))[1]
+    (tmp_path / "their-farm").mkdir()
+    monkeypatch.chdir(tmp_path)  # what is here comes first
+    assert "folder has no scenario.cosim.yaml" in said("check", "their-farm")[1]
 
 
 def test_what_is_not_there_names_the_extension_that_it_belongs_to(theirs):

@@ -1,7 +1,6 @@
 """The compatible mode repeats runs that the peer's own program gave."""
 
 import pytest
-
 from benchmarks.cosco_runs import load, replay
 
 pytestmark = pytest.mark.data

@@ -18,6 +18,7 @@ from cosim.engine.continuum.jit import jit
 from cosim.engine.continuum.layout import Record
 from cosim.engine.continuum.memory import real
 from cosim.engine.continuum.queue import drop, put, queue
+from cosim.extensions.edgecloudsim.offloading import layout as l
 from cosim.extensions.edgecloudsim.offloading import rows
 from cosim.extensions.edgecloudsim.offloading.books import close_task, take_row
 from cosim.extensions.edgecloudsim.offloading.draws import (
@@ -32,24 +33,8 @@ from cosim.extensions.edgecloudsim.offloading.draws import (
     next_arrival,
 )
 from cosim.extensions.edgecloudsim.offloading.kernel import ASK, DONE, GROW, NOBODY, first_samples, note_loads
-from cosim.extensions.edgecloudsim.offloading.layout import (
-    ACCESS_SAMPLE,
-    CAPACITY,
-    CLOUD,
-    COMPLETED,
-    EDGE,
-    ESTIMATE,
-    LOAD_SAMPLE,
-    LOCATION_SAMPLE,
-    LOST_GSM,
-    LOST_MAN,
-    LOST_WAN,
-    LOST_WLAN,
-    MOBILITY,
-    TICK,
-)
 from cosim.extensions.edgecloudsim.offloading.rooms import fits, plant
-from cosim.extensions.edgecloudsim.offloading.station import enter, leave, look, need, pick, ripen, touch
+from cosim.extensions.edgecloudsim.offloading.station import enter, leave, need, watching
 from cosim.extensions.edgecloudsim.offloading.vehicular import observed
 from cosim.extensions.edgecloudsim.offloading.vehicular.choices import GAME, choose, seat
 from cosim.extensions.edgecloudsim.offloading.vehicular.links import (
@@ -101,7 +86,7 @@ def _finish(s: Record, i: int, cause: int, now: float) -> None:
     """Task i has ended."""
     if s.watching != 0:
         t = rows.task(s.tasks, i)
-        succeeded = 1 if cause == COMPLETED else 0
+        succeeded = 1 if cause == l.COMPLETED else 0
         learn(s, _option(t), succeeded, now - t.created, t.length, rows.app(s.apps, t.app).max_delay)
     close_task(s, i, cause, now)
 
@@ -122,7 +107,7 @@ def send(s: Record, i: int, option: int, now: float) -> None:
     """Send task i off."""
     t = rows.task(s.tasks, i)
     t.stage = option * STEPS + RADIO_UP
-    t.tier = EDGE if option == observed.EDGE else CLOUD
+    t.tier = l.EDGE if option == observed.EDGE else l.CLOUD
     recent(s.recent, s.window * OPTIONS + option).sent += 1.0
     if option == CELLULAR:
         t.gsm = ask(shared(s, GSM_UP), t.upload)
@@ -131,13 +116,13 @@ def send(s: Record, i: int, option: int, now: float) -> None:
         t.wlan = ask(uplink(s, t.place), t.upload)
         delay = t.wlan
     if delay > 0.0:
-        if t.tier == EDGE:
+        if t.tier == l.EDGE:
             t.vm = s.edge_turn
             s.edge_turn = (s.edge_turn + 1) % s.edge_vms
         else:
             t.vm = s.edge_vms + s.cloud_turn
             s.cloud_turn = (s.cloud_turn + 1) % s.cloud_vms
-    _travel(s, i, delay, RADIO_UP, LOST_GSM if option == CELLULAR else LOST_WLAN, now)
+    _travel(s, i, delay, RADIO_UP, l.LOST_GSM if option == CELLULAR else l.LOST_WLAN, now)
 
 
 @jit
@@ -145,7 +130,7 @@ def _arrive(s: Record, i: int, now: float) -> None:
     """Task i is at its machine."""
     t = rows.task(s.tasks, i)
     if not fits(s, t.vm, need(s, t.app, t.tier)):
-        _finish(s, i, CAPACITY, now)
+        _finish(s, i, l.CAPACITY, now)
         return
     t.arrived = now
     t.stage = _option(t) * STEPS + RUN
@@ -160,7 +145,7 @@ def _relay(s: Record, i: int, now: float) -> None:
     t = rows.task(s.tasks, i)
     delay = ask(shared(s, MAN_DOWN), t.download)
     t.man += delay
-    _travel(s, i, delay, RELAY, LOST_MAN, now)
+    _travel(s, i, delay, RELAY, l.LOST_MAN, now)
 
 
 @jit
@@ -170,7 +155,7 @@ def _last_hop(s: Record, i: int, now: float) -> None:
     t.via = serving(s, rows.device(s.devices, t.device), now)
     delay = ask(downlink(s, t.via), t.download)
     t.wlan += delay
-    _travel(s, i, delay, RADIO_DOWN, LOST_WLAN, now)
+    _travel(s, i, delay, RADIO_DOWN, l.LOST_WLAN, now)
 
 
 @jit
@@ -186,17 +171,18 @@ def _result_at(s: Record, i: int, place: int, now: float) -> None:
 def _computed(s: Record, i: int, now: float) -> None:
     """Task i has been executed."""
     leave(s, i, now)
+    drop(s, s.first_task + i)
     t = rows.task(s.tasks, i)
     t.computed = now
     option = _option(t)
     if option == CELLULAR:
         delay = ask(shared(s, GSM_DOWN), t.download)
         t.gsm += delay
-        _travel(s, i, delay, RADIO_DOWN, LOST_GSM, now)
+        _travel(s, i, delay, RADIO_DOWN, l.LOST_GSM, now)
     elif option == ROADSIDE:
         delay = ask(shared(s, WAN_DOWN), t.download)
         t.wan += delay
-        _travel(s, i, delay, CORE_DOWN, LOST_WAN, now)
+        _travel(s, i, delay, CORE_DOWN, l.LOST_WAN, now)
     else:
         place = rows.vm(s.vms, t.vm).place
         if s.result_skips_man != 0:
@@ -204,29 +190,7 @@ def _computed(s: Record, i: int, now: float) -> None:
         _result_at(s, i, place, now)
 
 
-@jit
-def _look(s: Record, c: int, now: float) -> None:
-    """Look which tasks of a datacentre are done (quirk processing-tick)."""
-    if look(s, c, now):
-        while True:
-            i = pick(s, c, now)
-            if i < 0:
-                break
-            drop(s, s.first_task + i)
-            _computed(s, i, now)
-
-
-@jit
-def _served(s: Record, v: int, now: float) -> None:
-    """The first task of machine v is done."""
-    if s.processing_tick != 0:
-        ripen(s, v, now)
-        return
-    machine = rows.vm(s.vms, v)
-    i = machine.root
-    touch(machine, now)
-    machine.virtual = rows.task(s.tasks, i).tag  # what rounding left
-    _computed(s, i, now)
+_look, _served = watching(_computed)
 
 
 @jit
@@ -237,10 +201,10 @@ def _proceed(s: Record, i: int, now: float) -> None:
     if step == RADIO_UP:
         if option == ROADSIDE:
             t.wan = ask(shared(s, WAN_UP), t.upload)
-            _travel(s, i, t.wan, CORE_UP, LOST_WAN, now)
+            _travel(s, i, t.wan, CORE_UP, l.LOST_WAN, now)
         elif option == observed.EDGE and rows.vm(s.vms, t.vm).place != t.place:
             t.man = ask(shared(s, MAN_UP), t.upload)
-            _travel(s, i, t.man, CORE_UP, LOST_MAN, now)
+            _travel(s, i, t.man, CORE_UP, l.LOST_MAN, now)
         else:
             _arrive(s, i, now)
     elif step == CORE_UP:
@@ -252,9 +216,9 @@ def _proceed(s: Record, i: int, now: float) -> None:
     elif step == RELAY:
         _last_hop(s, i, now)
     elif option != CELLULAR and serving(s, rows.device(s.devices, t.device), now) != t.via:
-        _finish(s, i, MOBILITY, now)
+        _finish(s, i, l.MOBILITY, now)
     else:
-        _finish(s, i, COMPLETED, now)
+        _finish(s, i, l.COMPLETED, now)
 
 
 @jit
@@ -294,7 +258,7 @@ def _estimate(s: Record, now: float) -> None:
     falling = s.links_fall_slowly if now > s.warm_up else s.links_fall_slowly * 0
     for k in range(s.link_count):
         close_window(link(s.links, k), s.links_restore_last, falling)
-    put(s, ESTIMATE, now + WINDOW)
+    put(s, l.ESTIMATE, now + WINDOW)
 
 
 @jit
@@ -316,9 +280,9 @@ def _begin(s: Record) -> None:
         begin_activity(s, d, 2.0 * ACTIVITY_START)
         if s.policy == GAME:
             seat(s, d)
-    put(s, ESTIMATE, ACTIVITY_START + WINDOW)
+    put(s, l.ESTIMATE, ACTIVITY_START + WINDOW)
     if s.watching != 0:
-        put(s, TICK, ACTIVITY_START + SPAN)
+        put(s, l.TICK, ACTIVITY_START + SPAN)
     first_samples(s)
 
 
@@ -330,7 +294,7 @@ def _sample_location(s: Record, now: float) -> None:
     real(s.location_samples, k).v = now
     for d in range(s.device_count):
         real(s.location_samples, k + 1 + serving(s, rows.device(s.devices, d), now)).v += 1.0
-    put(s, LOCATION_SAMPLE, now + s.location_interval)
+    put(s, l.LOCATION_SAMPLE, now + s.location_interval)
 
 
 @jit
@@ -341,20 +305,20 @@ def _sample_access(s: Record, now: float) -> None:
     real(s.access_samples, k).v = now
     for n in range(2 * s.place_count):  # uplinks, then downlinks, as they are numbered
         real(s.access_samples, k + 1 + n).v = link(s.links, n).delay
-    put(s, ACCESS_SAMPLE, now + s.access_interval)
+    put(s, l.ACCESS_SAMPLE, now + s.access_interval)
 
 
 @jit
 def _periodic(s: Record, number: int, now: float) -> None:
-    if number == ESTIMATE:
+    if number == l.ESTIMATE:
         _estimate(s, now)
-    elif number == TICK:
+    elif number == l.TICK:
         turn_window(s)
-        put(s, TICK, now + SPAN)
-    elif number == LOAD_SAMPLE:
+        put(s, l.TICK, now + SPAN)
+    elif number == l.LOAD_SAMPLE:
         note_loads(s, now)
-        put(s, LOAD_SAMPLE, now + s.load_interval)
-    elif number == LOCATION_SAMPLE:
+        put(s, l.LOAD_SAMPLE, now + s.load_interval)
+    elif number == l.LOCATION_SAMPLE:
         _sample_location(s, now)
     else:
         _sample_access(s, now)

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-
 from benchmarks.extcloudsim import SETTINGS, compare, course, first_difference, goldens, main, read_rows
+
 from cosim.extensions.extcloudsim.datacentre.quirks import COMPATIBLE
 
 DATA = Path(__file__).resolve().parents[4].parent / "shared" / "data" / "extcloudsim"

@@ -16,7 +16,7 @@ from cosim.contract.frame import Frame, fault
 from cosim.contract.node_keys import Cost
 from cosim.contract.signals import CATALOGUE
 from cosim.extensions.gpu_cluster.adapter import ADAPTER, CIRCUIT, CLUSTER, JOB
-from cosim.extensions.gpu_cluster.cluster.resources import regular
+from cosim.extensions.gpu_cluster.tests.cluster.leaves import regular
 from cosim.results.ledgers import ledger_faults
 
 NODES = tuple(Node(f"leaf-{k}", "leaf", "cloud", cost=Cost(tariff="grid")) for k in range(4))
@@ -103,7 +103,7 @@ def test_edge_hosts_and_training_share_a_power_limit():
     assert ours["jobs"]["done"] == 12
 
 
-@pytest.mark.parametrize("order", ["shortest", "ranked", "beam", "cosim.extensions.gpu_cluster.cluster.order:largest"])
+@pytest.mark.parametrize("order", ["shortest", "ranked", "beam", "cosim.extensions.gpu_cluster.cluster.order:arrival"])
 def test_orders(order):
     adapter = begin(order=order)
     run(adapter)

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks.cluster import courses, with_queries
 
 from cosim.contract.errors import ScenarioError
 from cosim.extensions.gpu_cluster.cluster import feed, timeline, topology, traffic
@@ -15,11 +16,12 @@ from cosim.extensions.gpu_cluster.cluster.engine import layout as l
 from cosim.extensions.gpu_cluster.cluster.fabric import fabric, formed, links, plain, routes
 from cosim.extensions.gpu_cluster.cluster.generate import philly_like, uniform
 from cosim.extensions.gpu_cluster.cluster.jobs import Jobs, described
-from cosim.extensions.gpu_cluster.cluster.order import arrival, beam, best, in_windows, placed, with_queries
+from cosim.extensions.gpu_cluster.cluster.order import arrival, beam, best, in_windows, placed
 from cosim.extensions.gpu_cluster.cluster.rank import ranked
-from cosim.extensions.gpu_cluster.cluster.resources import Resources, read_resources, regular
+from cosim.extensions.gpu_cluster.cluster.resources import Resources, read_resources
 from cosim.extensions.gpu_cluster.cluster.simulate import ClusterSettings, ClusterSimulation, simulate
 from cosim.extensions.gpu_cluster.cluster.table import read_jobs, write_jobs
+from cosim.extensions.gpu_cluster.tests.cluster.leaves import regular
 
 
 def written(tmp_path, change):
@@ -184,11 +186,11 @@ def test_a_placement_that_cannot_be_is_refused(ranks, said):
 
 def test_the_timeline_keeps_the_integral():
     s = simulate(plain(8), uniform(2, 40), ClusterSettings("circuits", "best-fit"))
-    rows = timeline.events(s)
+    rows = courses(s)
     end = math.ceil(s.now / 45.0) * 45.0
     for name in ("utilisation", "waiting", "power"):
         exact = float(rows[name] @ np.diff(np.append(rows["time"], end)))
-        found = timeline.timeline(s, 45.0, delay=5.0, until=end)
+        found = timeline.interpolated(rows, 45.0, 5.0, end)
         assert float(found[name].sum() * 45.0) == pytest.approx(exact, rel=1e-9)
     assert found["time"][0] == 50.0
     assert len(list(timeline.samples(found))) == len(found["time"])

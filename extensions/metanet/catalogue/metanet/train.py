@@ -67,32 +67,42 @@ def train(seed: int = 5, worlds: int = 35, intervals: int = 26, epochs: int = 60
 
 def fitted(rows: Sequence[IntervalRecord], seed: int, epochs: int) -> tuple[dict[str, Floats], dict[str, Any]]:
     """Weights from what was heard, a fifth of which is held back to judge them."""
-    torch = library()
-
     seen = np.stack([row.seen for row in rows])
     policy: NDArray[np.int64] = np.array([row.policy for row in rows])
     cost = np.array([row.cost for row in rows])
     greatest = np.array([cost[policy == k].max() if (policy == k).any() else cost.max() for k in range(len(POOL))])
-    unit = float(cost.std()) + 1e-12  # else the optimiser's steps would depend on the currency
     weights = begin(np.random.Generator(np.random.PCG64(seed)), seen, greatest)
-    fixed = {name: torch.tensor(weights[name], dtype=torch.float32) for name in ("mean", "deviation", "greatest")}
     held = np.arange(len(rows)) % 5 == 4
-    parts = [
-        (torch.tensor(seen[k], dtype=torch.float32), torch.from_numpy(policy[k]),
-         torch.tensor(cost[k], dtype=torch.float32))
-        for k in np.array_split(np.flatnonzero(~held), max(1, int((~held).sum()) // 32))
-    ]  # fmt: skip
-
-    def loss(changed: dict[str, Any], sample: Any) -> Any:  # noqa: ANN401
-        x, which, true = sample
-        error = costs(torch, changed | fixed, x).gather(1, which[:, None])[:, 0] - true
-        return ((error / unit) ** 2).mean()
-
-    free = {name: value for name, value in weights.items() if name.startswith("meta")}
-    found, _ = fit(free, parts, loss, epochs=epochs, seed=seed, batch=1, rate=1e-3)
-    whole = found | {name: weights[name] for name in fixed}
+    whole, _ = regressed(weights, seen[~held], policy[~held], cost[~held], float(cost.std()), epochs, seed)
     guess = costs(np, whole, seen[held])[np.arange(int(held.sum())), policy[held]]
     return whole, {
         "intervals": len(rows), "epochs": epochs, "rmse": float(np.sqrt(((guess - cost[held]) ** 2).mean())),
         "deviation": float(cost[held].std()),
     }  # fmt: skip
+
+
+def regressed(
+    weights: dict[str, Floats], seen: Floats, policy: NDArray[np.int64], target: Floats, deviation: float, epochs: int,
+    seed: int,
+) -> tuple[dict[str, Floats], list[float]]:  # fmt: skip
+    """Weights whose costs of what was `seen` (n, SEEN) under a `policy` (n,) come near `target` (n,), and mean losses.
+
+    Errors count by the `deviation` of costs, else the optimiser's steps would depend on the currency.
+    """
+    torch = library()
+
+    fixed = {name: torch.tensor(weights[name], dtype=torch.float32) for name in ("mean", "deviation", "greatest")}
+    samples = [
+        (torch.tensor(seen[k], dtype=torch.float32), torch.from_numpy(policy[k]),
+         torch.tensor(target[k], dtype=torch.float32))
+        for k in np.array_split(np.arange(len(seen)), max(1, len(seen) // 32))
+    ]  # fmt: skip
+
+    def loss(changed: dict[str, Any], sample: Any) -> Any:  # noqa: ANN401
+        x, which, true = sample
+        error = costs(torch, changed | fixed, x).gather(1, which[:, None])[:, 0] - true
+        return ((error / (deviation + 1e-12)) ** 2).mean()
+
+    free = {name: value for name, value in weights.items() if name.startswith("meta")}
+    found, losses = fit(free, samples, loss, epochs=epochs, seed=seed, batch=1, rate=1e-3)
+    return weights | found, losses

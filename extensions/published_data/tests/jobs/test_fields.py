@@ -19,7 +19,7 @@ from cosim.twin.scenario.overlay import write
 from cosim.twin.search import Budget
 from tests.overlays import read
 
-SCENARIOS = Path(__file__).parents[4] / "scenarios"
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
 POWER, EDGE = SCENARIOS / "calibrate-power", SCENARIOS / "calibrate-edge"
 LOADS = [0, 50, 100]  # % that were measured
 

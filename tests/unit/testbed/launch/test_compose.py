@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 
 from cosim.contract.errors import ScenarioError
 from cosim.contract.medium import WIFI
+from cosim.scenario.gather import shipped
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
 from cosim.testbed.launch.compose import HEAD, SERVICES, checkout, render
@@ -22,7 +23,7 @@ from tests.extensions import scenarios, skip_without_packages
 from tests.unit.testbed.launch.worlds import DRONE, EDGE, plan
 
 ROOT = Path(__file__).resolve().parents[4]
-SHIPPED = sorted(file.parent / "compose.yaml" for file in (ROOT / "scenarios").glob("*/scenario.cosim.yaml"))
+SHIPPED = [folder.resolve() / "compose.yaml" for folder in shipped().values()]
 RUN = {"orchestrator", "network", "dashboard"}
 
 
@@ -158,7 +159,7 @@ def test_what_is_written_is_relative_to_where_it_lies(tmp_path):
 
 @pytest.mark.parametrize("name", scenarios(*(file.parent.name for file in SHIPPED)))
 def test_shipped_compose_files_are_what_render_writes(name):
-    file = ROOT / "scenarios" / name / "compose.yaml"
+    file = shipped()[name].resolve() / "compose.yaml"
     scenario = file.parent / "scenario.cosim.yaml"
     skip_without_packages(scenario.read_text())
     made = compile_plan(load(scenario, ["run.nodes=containers"]))
