@@ -25,37 +25,6 @@ from cosim.testbed.launch.programs import programs
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent / "lora_and_5g"
 SEVERE = ["adapters.lora.duty_cycle=1 %", "events=[]"]
-# Asks the gateway four times a second, and notes when which answer came.
-ASKING = """
-import json, os, pathlib, socket, sys, time
-out = pathlib.Path(sys.argv[1], os.environ["COSIM_NODE"])
-asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-asking.setblocking(False)
-sent, came = {}, {}
-while True:
-    number = len(sent)
-    sent[number] = time.monotonic()
-    try:
-        asking.sendto(b"%08d" % number, (sys.argv[2], 4000))
-    except OSError:
-        pass
-    end = time.monotonic() + 0.25
-    while time.monotonic() < end:
-        try:
-            which = int(asking.recv(100))
-            came[which] = time.monotonic() - sent[which]
-        except BlockingIOError:
-            time.sleep(0.005)
-    out.with_suffix(".part").write_text(json.dumps([len(sent), came]))
-    out.with_suffix(".part").replace(out.with_suffix(".json"))  # it is ended at any time
-"""
-ANSWERING = """
-import socket
-listening = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-listening.bind(("0.0.0.0", 4000))
-while True:
-    listening.sendto(*listening.recvfrom(100))
-"""
 
 
 @pytest.fixture
@@ -137,8 +106,6 @@ def test_interfaces_and_stations_follow_from_what_it_declares(folder, tmp_path):
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("backend", ["linkd", "auto"])
 def test_packets_of_namespaces_take_their_airtime_and_keep_the_duty_cycle(folder, lora, tmp_path, backend):
-    (folder / "asking.py").write_text(ASKING)
-    (folder / "answering.py").write_text(ANSWERING)
     plan = plan_of(folder, ["run.nodes=netns"])
     gateway = next(node.interfaces[-1].address for node in programs(plan.scene) if node.node == "gateway")
     file = folder / "scenario.cosim.yaml"
