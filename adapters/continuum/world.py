@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cosim.adapters.continuum import affinity, demand, equipment
 from cosim.adapters.continuum.config import ContinuumConfig
-from cosim.contract.entities import HostQuantities, Node, Scene, SlotRange, WorkloadQuantities, alike
+from cosim.contract.entities import Node, PricedQuantities, Scene, SlotRange, WorkloadQuantities, alike
 from cosim.contract.laws import Law
 from cosim.contract.quantity import carried
 from cosim.contract.signals import ACCELERATORS
@@ -53,14 +53,12 @@ def _kind(node: Node, config: ContinuumConfig, numbers: dict[str, int], tariffs:
         power=equipment.power_table(node.power, node.cores),
         fcfs=_DISCIPLINES.index(chosen), preempts=config.preemption,
         quota=None if quota is None else Quota(quota.period, quota.quota, quota.burst),
-        price_cpu=node.cost.cpu, price_transfer=node.cost.transfer, price_energy=node.cost.energy,
-        price_own=node.cost.own, rented=node.kind in config.autoscale,
-        tariff=tariffs.get(node.cost.tariff or "", -1),
+        rented=node.kind in config.autoscale, tariff=tariffs.get(node.tariff, -1),
         radio_by_technology=equipment.radio_by_technology(node, numbers),
         technology=numbers[cell.technology or ""] if cell else 0,
         cell_sent=cell.energy_sent if cell else 0.0, cell_received=cell.energy_received if cell else 0.0,
         accelerators=equipment.accelerators(node), states=node.states,
-        scaling=equipment.scaling(node.scaling), battery=equipment.battery(node), **carried(node, HostQuantities),
+        scaling=equipment.scaling(node.scaling), battery=equipment.battery(node), **carried(node, PricedQuantities),
     )  # fmt: skip
 
 

@@ -29,10 +29,10 @@ from pydantic import Field as PydanticField
 
 from cosim.contract import units
 from cosim.contract.block import EventKey, NodeKey
-from cosim.contract.entities import Event, Node, Scene
+from cosim.contract.entities import Event, Node, PricedQuantities, Scene
 from cosim.contract.errors import Problem, ProtocolError, RunError, lacking
 from cosim.contract.medium import Medium
-from cosim.contract.node_keys import Cost
+from cosim.contract.quantity import quantities
 from cosim.contract.seeds import stream
 from cosim.contract.signals import Signal
 from cosim.contract.trust import InputFile as InputFile  # adapters take it from here
@@ -190,12 +190,13 @@ class Context:
     def unbooked(self, *known: str) -> Iterator[Problem]:
         """Warnings of prices of hosts that a model which knows these ones does not book, where no other one may."""
         hosts = [node for node in self.scene.nodes if node.tier != "device" and "workloads" not in self.shared]
-        for price in Cost.model_fields if hosts else ():
-            having = [node.id for node in hosts if price not in known and getattr(node.cost, price)]
+        prices = {name: one.key for name, one in quantities(PricedQuantities).items() if name.startswith("price_")}
+        for price, key in ({**prices, "tariff": "cost.tariff"} if hosts else {}).items():
+            having = [node.id for node in hosts if price.removeprefix("price_") not in known and getattr(node, price)]
             if having:
                 more = f", nor that of {len(having) - 1} more" if having[1:] else ""
                 text = f"'{self.name}' does not book this price{more}, so no figure of cost has it"
-                yield Problem(text, f"nodes.{having[0]}.cost.{price}", hint="leave it out", fatal=False)
+                yield Problem(text, f"nodes.{having[0]}.{key}", hint="leave it out", fatal=False)
 
     def path(self, text: str) -> Path:
         """`text` as a path, relative ones from the scenario's folder.

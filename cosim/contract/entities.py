@@ -17,9 +17,9 @@ from typing import Annotated, Literal, NamedTuple
 
 from cosim.contract.block import OnlyWith
 from cosim.contract.laws import Law
-from cosim.contract.link import LinkState
+from cosim.contract.link import LinkQuantities, LinkState
 from cosim.contract.medium import Medium
-from cosim.contract.node_keys import Battery, Cell, Cost, Live, Radio, RadioEnergy, Software, Uplink, Wifi
+from cosim.contract.node_keys import Battery, Cell, Live, Radio, RadioEnergy, Software, Uplink, Wifi
 from cosim.contract.quantity import DeclaredQuantity, quantities
 
 Tier = Literal["device", "edge", "cloud"]
@@ -122,8 +122,8 @@ _SLOTS = DeclaredQuantity(
     optional=True, batched=True,
 )  # fmt: skip
 _ROOM = DeclaredQuantity("bytes", "limits tasks that take some; those that do not fit wait", above=True, optional=True)
-_SENT = DeclaredQuantity("energy per bit", "what sending costs a device", optional=True)
-_RECEIVED = DeclaredQuantity("energy per bit", "what receiving costs a device", optional=True)
+_SENT = DeclaredQuantity("energy per bit", "what sending costs a device", optional=True, batched=True)
+_RECEIVED = DeclaredQuantity("energy per bit", "what receiving costs a device", optional=True, batched=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +141,24 @@ class HostQuantities:
     radio_energy_received: Annotated[float, _RECEIVED] = 0.0  # J/bit
 
 
+_BUSY = DeclaredQuantity("price per time", "per second of a busy core", batched=True, key="cost.cpu")
+_MOVED = DeclaredQuantity("price per bytes", "per byte in or out", batched=True, key="cost.transfer")
+_USED = DeclaredQuantity("price per energy", "per unit of electrical energy", batched=True, key="cost.energy")
+_OWNED = DeclaredQuantity("price per time", "per unit of time of owning the node, used or not", key="cost.own")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricedQuantities(HostQuantities):
+    """Those of a node with its prices, in one currency for the whole scenario; the kernel knows no prices."""
+
+    price_cpu: Annotated[float, _BUSY] = 0.0  # per s
+    price_transfer: Annotated[float, _MOVED] = 0.0  # per B of input that the host gets and of output to its device
+    price_energy: Annotated[float, _USED, OnlyWith("tariff", None)] = 0.0  # per J
+    price_own: Annotated[float, _OWNED] = 0.0  # per s
+
+
 @dataclass(frozen=True, slots=True)
-class Node(HostQuantities):
+class Node(PricedQuantities):
     """A node; in a fleet, the template of its members (then `id` is the fleet's name)."""
 
     id: str
@@ -152,7 +168,7 @@ class Node(HostQuantities):
     power: Power | None = None
     radio: Radio | None = None
     cell: Cell | None = None
-    cost: Cost = Cost()  # noqa: RUF009 - frozen
+    tariff: str = ""  # of its energy, instead of `price_energy`
     color: str = ""
     accelerators: tuple[Accelerator, ...] = ()
     states: PowerStates | None = None
@@ -239,19 +255,17 @@ class SlotRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class Link(LinkQuantities):
     """A link between every node of `a` and every node of `b`."""
 
     a: tuple[SlotRange, ...]
     b: tuple[SlotRange, ...]
     state: LinkState  # from a to b
-    energy: float = 0.0  # J/bit
-    rate_back: float = 0.0  # bit/s from b to a, 0: as from a to b
 
     @property
     def back(self) -> LinkState:
         """From b to a."""
-        return self.state._replace(rate=self.rate_back or self.state.rate)
+        return self.state.back(self.rate_back)
 
 
 @dataclass(frozen=True, slots=True)

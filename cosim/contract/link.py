@@ -61,6 +61,30 @@ class LinkState(NamedTuple):
                 bounds = f"{least:g} to {most:g}" + (", or 0" if least else "")
                 raise ProtocolError(f"no such link: {self}; {name} is {value:g}, and has to be {bounds}")
 
+    def back(self, rate_back: float = 0.0) -> LinkState:
+        """The other direction, whose rate (bit/s) may differ; 0: it is as in this one."""
+        return self._replace(rate=rate_back or self.rate)
+
+
+_BACK = DeclaredQuantity("rate", "the other way, where that is another rate than `rate`", above=True, optional=True)
+_ENERGY = DeclaredQuantity("energy per bit", "that the link itself uses", batched=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackQuantities:
+    """In what the two directions of a link differ."""
+
+    rate_back: Annotated[float, _BACK] = 0.0  # bit/s, 0: as in the first direction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkQuantities(BackQuantities):
+    """The plain numbers of a link as a whole."""
+
+    energy: Annotated[float, DeclaredQuantity("energy per bit", "that the link itself uses", batched=True)] = (
+        0.0  # J/bit
+    )
+
 
 INTEGERS: Mapping[str, EngineInteger] = marks(LinkState, EngineInteger)
 BOUNDS = [  # finite, but for what may be unlimited

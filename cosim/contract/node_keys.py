@@ -13,15 +13,14 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from cosim.contract import units
-from cosim.contract.block import Block, Name, OnlyWith, TextBlock
+from cosim.contract.block import Block, Name, TextBlock
 from cosim.contract.declared import keys_of
 from cosim.contract.hints import nearest
 from cosim.contract.laws import Law, LawText, TextForm
-from cosim.contract.link import LinkState
+from cosim.contract.link import BackQuantities, LinkState
 from cosim.contract.quantity import carried
 from cosim.contract.trust import Trusted, Words
 from cosim.contract.units import (
-    BitRate,
     Distance,
     Duration,
     EnergyPerBit,
@@ -29,9 +28,6 @@ from cosim.contract.units import (
     Gain,
     Level,
     Period,
-    PricePerBytes,
-    PricePerEnergy,
-    PricePerTime,
 )
 
 _BY = "the adapter, or the medium, that serves it; default: any radio adapter"  # see `Context.serves`
@@ -81,18 +77,6 @@ class RadioEnergy(Block):
 
     sent: EnergyPerBit = Field(0.0, description="to send")  # J/bit
     received: EnergyPerBit = Field(0.0, description="to receive")  # J/bit
-
-
-class Cost(Block):
-    """Prices, in one currency for the whole scenario."""
-
-    cpu: PricePerTime = Field(0.0, description="per second of a busy core")
-    transfer: PricePerBytes = Field(0.0, description="per byte in or out")
-    energy: Annotated[PricePerEnergy, OnlyWith("tariff", None)] = Field(
-        0.0, description="per unit of electrical energy"
-    )  # per J
-    own: PricePerTime = Field(0.0, description="per unit of time of owning the node, used or not")  # per s
-    tariff: Name | None = Field(None, description="prices of energy over time, one of `tariffs`; instead of energy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +191,9 @@ class Software(TextBlock):
 
 
 @keys_of(LinkState)
+@keys_of(BackQuantities)
 class LinkKeys(Block):
     """What a link does to packets."""
-
-    rate_back: BitRate | None = Field(None, description="the other way, where that is another rate than `rate`")
 
     @model_validator(mode="after")
     def _bursts_are_possible(self) -> LinkKeys:
@@ -232,7 +215,7 @@ class LinkKeys(Block):
     @property
     def back(self) -> LinkState:
         """The other way."""
-        return self.state._replace(rate=self.rate_back or self.state.rate)
+        return self.state.back(**carried(self, BackQuantities))
 
 
 class Uplink(LinkKeys, TextBlock):

@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from cosim.contract import units
-from cosim.contract.block import Block, OnlyWith, TextBlock
+from cosim.contract.block import Block, Name, OnlyWith, TextBlock
 from cosim.contract.declared import keys_of
-from cosim.contract.entities import AcceleratorQuantities, PowerStates, ScalingQuantities
+from cosim.contract.entities import AcceleratorQuantities, PowerStates, PricedQuantities, ScalingQuantities
 from cosim.contract.laws import Law, LawText, TextForm
 from cosim.contract.quantity import carried
 from cosim.contract.units import Frequency, Power
@@ -85,6 +85,13 @@ class SleepBlock(Block):
 @keys_of(PowerStates, "boot")
 class BootBlock(Block):
     """What a node does after it has recovered from a failure, and what it draws until then."""
+
+
+@keys_of(PricedQuantities, "cost")
+class Cost(Block):
+    """Prices, in one currency for the whole scenario."""
+
+    tariff: Name | None = Field(None, description="prices of energy over time, one of `tariffs`; instead of energy")
 
 
 class PointBlock(Block):

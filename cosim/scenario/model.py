@@ -19,12 +19,12 @@ from cosim.contract.block import Block, EventKey, Name, NodeKey, OnlyWith, Selec
 from cosim.contract.declared import keys_of
 from cosim.contract.entities import EventQuantities, HostQuantities, WorkloadQuantities
 from cosim.contract.laws import Law
-from cosim.contract.node_keys import Battery, Cell, Cost, LinkKeys, Live, Radio, RadioEnergy, Software, Uplink, Wifi
+from cosim.contract.link import LinkQuantities
+from cosim.contract.node_keys import Battery, Cell, LinkKeys, Live, Radio, RadioEnergy, Software, Uplink, Wifi
 from cosim.contract.quantity import carried
 from cosim.contract.trust import Trusted, Values, Words
 from cosim.contract.units import (
     Duration,
-    EnergyPerBit,
     Fraction,
     Period,
     Power,
@@ -37,6 +37,7 @@ from cosim.scenario.hardware import (
     AcceleratorBlock,
     AcceleratorName,
     BootBlock,
+    Cost,
     LawOfOperations,
     ScalingBlock,
     SleepBlock,
@@ -150,13 +151,13 @@ class GroupBlock(KindBlock):
     members: list[Words] | Words = Field(description="names of nodes, with * and ?")
 
 
+@keys_of(LinkQuantities)
 class LinkBlock(LinkKeys):
     """A link between two selections of nodes."""
 
     between: Annotated[list[Selector], Field(min_length=2, max_length=2)] = Field(
         description="two selections: names with * and ?, kind:NAME, tier:NAME, or lists of these"
     )
-    energy: EnergyPerBit = Field(0.0, description="that the link itself uses")
 
 
 @keys_of(WorkloadQuantities)

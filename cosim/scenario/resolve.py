@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from cosim.contract.block import NAME, Block
-from cosim.contract.entities import HostQuantities
+from cosim.contract.entities import HostQuantities, PricedQuantities
 from cosim.contract.hints import did_you_mean
-from cosim.contract.quantity import quantities
+from cosim.contract.quantity import carried, quantities
 from cosim.contract.seeds import stream
 from cosim.contract.selector import RANGE, digits_of, matcher, name_matcher
 from cosim.scenario import kinds
@@ -325,7 +325,7 @@ def _sound(node: NodeBlock, written: NodeBlock, at: Keys, report: Report) -> boo
     if node.fleet:
         if node.at is not None:
             wrong("at", "a fleet moves and has no 'at'", "remove 'at' or 'fleet'")
-        if node.cost is not None and node.cost.own:
+        if carried(node, PricedQuantities).get("price_own"):
             wrong("cost", "members of a fleet come and go and have no price of owning them", "remove 'own'")
         return good
     if "capacity" in written.model_fields_set:

@@ -20,7 +20,7 @@ from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, SlotTable, fault
 from cosim.contract.laws import Law
 from cosim.contract.link import LinkState
-from cosim.contract.node_keys import Cost, Radio
+from cosim.contract.node_keys import Radio
 from cosim.contract.signals import CATALOGUE, TASK_STATUS
 from cosim.scenario.plan.scene import happenings
 
@@ -32,7 +32,9 @@ EDGE = Node(
     cores=4,
     clock=2e9,
     power=Power((20.0, 40.0)),
-    cost=Cost.si(cpu=0.01, transfer=1e-9, energy=1e-7),
+    price_cpu=0.01,
+    price_transfer=1e-9,
+    price_energy=1e-7,
 )
 CLOUD = Node("cloud", "cloud", "cloud", cores=16, clock=3e9, power=Power((100.0, 300.0)))
 UAV = Node("uav-1", "uav", "device", radio=RADIO, radio_energy_sent=1e-8)

@@ -27,7 +27,7 @@ from cosim.engine.continuum import queue
 from cosim.engine.continuum.engine import Engine
 from cosim.engine.continuum.layout import COMPLETED, STATUS_NAMES, STATUSES, KernelState
 from cosim.engine.continuum.ledger import bills, cell_energy, radio_energy, read_links, read_meters, services
-from cosim.engine.continuum.parameters import Change, Tariffs, change, columns_of, follow_kinds, follow_links
+from cosim.engine.continuum.parameters import PRICES, Change, Tariffs, change, columns_of, follow_kinds, follow_links
 from cosim.engine.continuum.snapshot import GROWING, Snapshot
 from cosim.engine.continuum.system import System
 
@@ -126,15 +126,20 @@ class _Replica(Engine):
         """The values of `_LEDGERS`."""
         s, tariffs = self.state, self._tariffs
         meters = read_meters(s, self._everyone)
-        cpu, transfer, energy, _, _ = tariffs.kinds[:, s.nodes["kind"]]
+        price = dict(zip(PRICES, tariffs.kinds[:, s.nodes["kind"]], strict=True))
         nodes = float(meters.energy.sum())
         radio = float(radio_energy(s, meters).sum())
         cells = float(cell_energy(s, meters, self.system).sum())
         carried = read_links(s)
         links = 8.0 * float((carried[0::2] + carried[1::2]) @ tariffs.links)
-        power = float(self._bill(meters.energy, energy).sum())
+        power = float(self._bill(meters.energy, price["price_energy"]).sum())
         penalty = sum(service.penalty for service in services(s, self.system).values())
-        costs = float(meters.busy @ cpu), float(meters.transferred @ transfer), power, penalty
+        costs = (
+            float(meters.busy @ price["price_cpu"]),
+            float(meters.transferred @ price["price_transfer"]),
+            power,
+            penalty,
+        )
         total = nodes + radio + cells + links
         return [nodes, radio, cells, links, total, *costs, sum(costs), float(s.meta["events"][0])]
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.contract.entities import AcceleratorQuantities, HostQuantities, ScalingQuantities, WorkloadQuantities
+from cosim.contract.entities import AcceleratorQuantities, PricedQuantities, ScalingQuantities, WorkloadQuantities
 from cosim.contract.entities import PowerStates as PowerStates
 from cosim.contract.quantity import quantities
 from cosim.contract.records import Records
@@ -94,7 +94,7 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Equipped(HostQuantities):
+class Equipped(PricedQuantities):
     """The part of `cosim.engine.continuum.system.Kind` that is laid out here."""
 
     accelerators: tuple[MachineAccelerator, ...] = ()

@@ -1,6 +1,6 @@
 """Fields of a system by name, for runs that differ in their values.
 
-    kind.0.clock       what `HostQuantities` declares for batches, and `PRICES`, in SI
+    kind.0.clock       what `PricedQuantities` declares for batches, in SI
     kind.0.power.idle  W, the table's first value; power.max its last, power.2 its third
     workload.*.rate    1/s; also what `WorkloadQuantities` declares for batches
     workload.0.work    cycles, the mean of its law; input and output, B; spread, deviation over mean of a
@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.contract.entities import HostQuantities, WorkloadQuantities
-from cosim.contract.link import LinkState
-from cosim.contract.quantity import those
+from cosim.contract.entities import HostQuantities, PricedQuantities, WorkloadQuantities
+from cosim.contract.link import LinkQuantities, LinkState
+from cosim.contract.quantity import quantities, those
 from cosim.engine.continuum.layout import UNIFORM, KernelState
 from cosim.engine.continuum.numbering import PER_NODE, first_link_station
 from cosim.engine.continuum.system import System, mark_plain, transfer_time
@@ -33,11 +33,11 @@ Setter = Callable[[KernelState, "Tariffs", float], None]
 
 _SETTINGS = ("patience", "threshold", "drop_late", "scheduler")
 _RADIO = ("radio_energy_sent", "radio_energy_received")
-PRICES = ("price_cpu", "price_transfer", "price_energy", *_RADIO)
-KIND = (*those(HostQuantities, "batched"), *PRICES)
+KIND = those(PricedQuantities, "batched")
+PRICES = tuple(name for name in KIND if name in _RADIO or name not in quantities(HostQuantities))  # the books' alone
 SIZES = ("work", "input", "output")  # of tasks, laws
 WORKLOAD = ("rate", *those(WorkloadQuantities, "batched"))
-LINK = (*those(LinkState, "batched"), "energy")
+LINK = (*those(LinkState, "batched"), *those(LinkQuantities, "batched"))
 
 
 @dataclass(slots=True)

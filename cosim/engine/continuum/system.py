@@ -34,10 +34,6 @@ class Kind(hardware.Equipped):
     power: tuple[float, ...] = ()  # W at equal load steps from 0 to 1; one value: constant
     fcfs: int = 0  # SHARING, FCFS, PRIORITY or EDF: all share the cores, or one core per task and a queue
     preempts: bool = False  # PRIORITY, EDF: who comes may take the core of a task of a higher rank
-    price_cpu: float = 0.0  # per second of a busy core
-    price_transfer: float = 0.0  # per byte of input that the host gets and of output that reaches its device
-    price_energy: float = 0.0  # per J
-    price_own: float = 0.0  # per s, of a node that is there from the start, used or not
     rented: bool = False  # its machine costs nothing while it is off
     tariff: int = -1  # number of the tariff of its energy, instead of price_energy
     radio_by_technology: tuple[tuple[float, float], ...] = ()  # J/bit sent and received under technology 1, 2..

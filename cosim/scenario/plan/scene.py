@@ -8,7 +8,7 @@ from dataclasses import replace
 from cosim.contract import entities
 from cosim.contract.block import EventKey
 from cosim.contract.laws import Law
-from cosim.contract.node_keys import Cost
+from cosim.contract.link import LinkQuantities
 from cosim.contract.quantity import carried, quantities
 from cosim.scenario import model
 from cosim.scenario.demand import AffinityBlock, StageBlock, TariffBlock, ordered
@@ -43,7 +43,7 @@ class SceneBuilder:
 
     def scene(self) -> entities.Scene:
         links = tuple(
-            entities.Link(self.slots(a), self.slots(b), link.state, link.energy, link.rate_back or 0.0)
+            entities.Link(self.slots(a), self.slots(b), link.state, **carried(link, LinkQuantities))
             for link in self.scenario.links
             for a, b in (link.between,)
         )
@@ -128,7 +128,7 @@ def _node(block: model.NodeBlock) -> entities.Node:
         power=power(block.power) if block.power else None,
         radio=block.radio,
         cell=block.cell,
-        cost=block.cost or Cost(),
+        tariff=(block.cost and block.cost.tariff) or "",
         color=block.color or "",
         accelerators=tuple(
             entities.Accelerator(
@@ -150,7 +150,7 @@ def _node(block: model.NodeBlock) -> entities.Node:
             for key in type(block).model_fields
             if key not in model.NodeBlock.model_fields and (value := getattr(block, key)) is not None
         ),
-        **carried(block, entities.HostQuantities),
+        **carried(block, entities.PricedQuantities),
     )
 
 

@@ -188,7 +188,8 @@ def _rate(value: float) -> str:
 
 
 def _both(link: Link) -> str:
-    return _rate(link.state.rate) + (f" / {_rate(link.rate_back)}" if link.rate_back else "")
+    rate, back = link.state.rate, link.back.rate
+    return _rate(rate) + (f" / {_rate(back)}" if back != rate else "")
 
 
 def _late(link: Link) -> str:

@@ -29,7 +29,7 @@ class IntervalAccounts:
         loads = max(len(scene.workloads), 1)
         self._created, self._late = np.zeros(loads, np.int64), np.zeros(loads, np.int64)
         self._ended = np.zeros((loads, len(TASK_STATUS)), np.int64)
-        self._price = np.array([node.cost.energy for node in world.nodes])
+        self._price = np.array([node.price_energy for node in world.nodes])
         self._constant = "constant-cost" in world.quirks
         self._used = np.zeros(len(world.nodes))  # intervals, each times the share in use
 

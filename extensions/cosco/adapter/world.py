@@ -82,7 +82,7 @@ def build(scene: Scene, config: IntervalConfig, name: str) -> IntervalWorld:
             node.cores * node.clock / MEGA, node.memory / MEGA or _ENDLESS, _ENDLESS, (_ENDLESS, _ENDLESS),
             (_ENDLESS, _ENDLESS), up, down, node.power.table if node.power else (0.0, 0.0),
             config.cloud_latency if node.tier == "cloud" else config.edge_latency,
-            node.cost.cpu * node.cores * 3600.0,
+            node.price_cpu * node.cores * 3600.0,
         )
         for node in nodes
     )  # fmt: skip

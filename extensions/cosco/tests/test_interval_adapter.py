@@ -15,7 +15,6 @@ from cosim.contract.entities import Event, Fleet, Node, Power, Scene, SlotRange,
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, fault
 from cosim.contract.laws import Law
-from cosim.contract.node_keys import Cost
 from cosim.contract.signals import CATALOGUE, TASK_STATUS
 from cosim.extensions.cosco.adapter import ADAPTER
 from cosim.extensions.cosco.adapter.config import POLICIES, IntervalConfig
@@ -30,7 +29,8 @@ EDGE = Node(
     clock=2e9,
     memory=4e9,
     power=Power((50.0, 100.0)),
-    cost=Cost.si(cpu=1e-5, energy=1e-7),
+    price_cpu=1e-5,
+    price_energy=1e-7,
 )
 CLOUD = Node("cloud", "cloud", "cloud", cores=16, clock=2e9, power=Power((100.0, 300.0)))
 CAMERA = Node("camera", "device", "device")

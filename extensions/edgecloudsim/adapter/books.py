@@ -52,7 +52,7 @@ class OffloadingAccounts:
         nodes = [scene.nodes[slot] for slot in slots]
         power = [node.power.table if node.power else (0.0, 0.0) for node in nodes]
         self._idle, self._full = np.array([table[0] for table in power]), np.array([table[-1] for table in power])
-        prices = np.array([(node.cost.cpu, node.cost.transfer) for node in nodes]).reshape(-1, 2)
+        prices = np.array([(node.price_cpu, node.price_transfer) for node in nodes]).reshape(-1, 2)
         self._prices = np.zeros_like(prices) if "cost-never-set" in study.quirks else prices
         self._names = [node.id for node in nodes]
         self._tiers = [node.tier for node in nodes]

@@ -98,7 +98,7 @@ class _Reader:
             wlan=number if block.wlan is None else block.wlan,
             attractiveness=block.attractiveness,
             hosts=self._hosts(block.hosts, node, path),
-            costs=(_exact(node.cost.transfer * KILO), node.cost.cpu, 0.0, 0.0),
+            costs=(_exact(node.price_transfer * KILO), node.price_cpu, 0.0, 0.0),
             power=(power[0], power[-1]),
         )
 

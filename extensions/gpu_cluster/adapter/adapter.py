@@ -43,7 +43,7 @@ class ClusterAdapter:
         self._index = {slot: i for i, slot in enumerate(slots)}
         tariffs = rates(context.scene, Path(context.root), context.duration)
         names = {one.name: k for k, one in enumerate(context.scene.tariffs)}
-        tariff = [names.get(context.scene.nodes[slot].cost.tariff or "", -1) for slot in slots]
+        tariff = [names.get(context.scene.nodes[slot].tariff, -1) for slot in slots]
         self._books = Books(self._simulation, self._node, [context.scene.nodes[s] for s in slots], tariffs, tariff)
         self._cuts = cuts([one for k, one in enumerate(tariffs) if k in tariff])
         self._review = config.switch if config.switch is not None else math.inf

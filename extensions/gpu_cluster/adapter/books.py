@@ -60,7 +60,7 @@ class Books:
         used = energy - self._energy
         for i, tariff in enumerate(self._tariff):
             if tariff < 0:
-                self._cost[i] += used[i] * self._nodes[i].cost.energy
+                self._cost[i] += used[i] * self._nodes[i].price_energy
                 continue
             price, carbon, green, _ = self._tariffs[tariff].at(self._time)
             self._cost[i] += used[i] * price

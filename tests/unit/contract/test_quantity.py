@@ -12,7 +12,7 @@ from cosim.adapters.vehicle.keys import Pack, Vehicle
 from cosim.contract import entities
 from cosim.contract.block import Block, OnlyWith, no_effect
 from cosim.contract.declared import keys_of
-from cosim.contract.link import LinkState
+from cosim.contract.link import LinkQuantities, LinkState
 from cosim.contract.quantity import DeclaredQuantity, carried, columns, quantities, those
 from cosim.contract.signals import TASK
 from cosim.engine.continuum import layout, parameters
@@ -51,8 +51,10 @@ def test_every_quantity_is_a_key_and_a_column(record, block: type[BaseModel], in
 
 
 def test_what_a_batch_varies_and_what_results_show_is_declared() -> None:
-    assert {"clock", "cores", "slots", "contention", "dispatch"} == {*those(entities.HostQuantities, "batched")}
-    assert {*those(entities.HostQuantities, "batched")} <= {*parameters.KIND}
+    hosts = {"clock", "cores", "slots", "contention", "dispatch", "radio_energy_sent", "radio_energy_received"}
+    assert hosts == {*those(entities.HostQuantities, "batched")}
+    assert {*parameters.KIND} - hosts == {"price_cpu", "price_transfer", "price_energy"}
+    assert {*those(LinkQuantities, "batched")} == {"energy"} <= {*parameters.LINK}
     assert {*those(entities.WorkloadQuantities, "batched")} <= {*parameters.WORKLOAD}
     assert those(LinkState, "batched") == ("rate", "delay", "loss")
     assert {*those(LinkState, "batched")} <= {*parameters.LINK}

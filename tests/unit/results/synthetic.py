@@ -17,7 +17,7 @@ from cosim.contract.entities import Event, Fleet, Geo, Link, Node, Power, Scene,
 from cosim.contract.frame import Frame, SlotTable
 from cosim.contract.laws import Law
 from cosim.contract.link import LinkState
-from cosim.contract.node_keys import Cell, Cost, Radio  # fmt: skip
+from cosim.contract.node_keys import Cell, Radio  # fmt: skip
 from cosim.contract.seeds import stream
 from cosim.contract.signals import CATALOGUE, TASK_STATUS
 from cosim.results.folder import RunFolder, digests
@@ -33,13 +33,13 @@ def scene(capacity: int = 24) -> Scene:
     nodes = tuple(
         Node(f"edge-{i + 1}", "edge", "edge", (400.0 * i, 250.0 * (i % 2), 0.0),
              cores=8, clock=2e9, memory=16e9, slots=200,
-             power=Power((20.0, 60.0)), cell=Cell(), cost=Cost.si(cpu=1e-4, transfer=1e-10, energy=7e-8),
+             power=Power((20.0, 60.0)), cell=Cell(), price_cpu=1e-4, price_transfer=1e-10, price_energy=7e-8,
              color="#1f77b4")
         for i in range(EDGES)
     )  # fmt: skip
     cloud = Node("cloud", "cloud", "cloud", (900.0, 600.0, 0.0), cores=64, clock=3e9,
                  power=Power((200.0, 700.0)),
-                 cost=Cost.si(cpu=2e-4, transfer=1e-9, energy=7e-8), color="#9467bd")  # fmt: skip
+                 price_cpu=2e-4, price_transfer=1e-9, price_energy=7e-8, color="#9467bd")  # fmt: skip
     car = Node("car", "car", "device", radio=Radio(), color="#2ca02c")
     link = Link((SlotRange(0), SlotRange(1), SlotRange(2)), (SlotRange(CLOUD),), LinkState(1e9, 0.02), energy=1e-9)
     cars = (SlotRange(CARS, capacity),)

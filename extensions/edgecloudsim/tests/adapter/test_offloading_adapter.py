@@ -11,7 +11,6 @@ from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Fleet, Node, Power, Scene, SlotRange, Workload
 from cosim.contract.errors import ScenarioError
 from cosim.contract.laws import Law
-from cosim.contract.node_keys import Cost
 from cosim.contract.signals import TASK_STATUS
 from cosim.extensions.edgecloudsim import adapter as offloading
 from cosim.extensions.edgecloudsim.adapter import ADAPTER
@@ -26,8 +25,8 @@ INF = float("inf")
 
 
 def edge(name, north):
-    cost = Cost.si(cpu=3.0, transfer=1e-4)
-    return Node(name, "edge", "edge", (0.0, north, 0.0), cores=4, clock=1e9, power=Power((10.0, 30.0)), cost=cost)
+    prices = {"price_cpu": 3.0, "price_transfer": 1e-4}
+    return Node(name, "edge", "edge", (0.0, north, 0.0), cores=4, clock=1e9, power=Power((10.0, 30.0)), **prices)
 
 
 def scene(devices=20):
@@ -41,7 +40,8 @@ def scene(devices=20):
             cores=16,
             clock=10e9,
             power=Power((100.0, 200.0)),
-            cost=Cost.si(cpu=1.0, transfer=2e-4),
+            price_cpu=1.0,
+            price_transfer=2e-4,
         ),
     )
     fleet = Fleet("phones", "offloading", 0, devices, Node("phones", "device", "device"))
