@@ -36,10 +36,10 @@ def problems(config: FmiConfig, context: Context) -> list[Problem]:
     if unit.tool:
         text = f"'{config.unit}' needs {unit.tool} on this machine to run"
         found.append(Problem(text, f"{at}.unit", fatal=False))
-    return [*found, _took(config, unit, at), *_names(config, unit, at)]
+    return [*found, _took(config, unit, at, count), *_names(config, unit, at)]
 
 
-def _took(config: FmiConfig, unit: ModelUnit, at: str) -> Problem:
+def _took(config: FmiConfig, unit: ModelUnit, at: str, count: int) -> Problem:
     """What there is in the unit, and which of its inputs nothing sets."""
     outputs = [unit.variables[part.source] for part in config.outputs if part.source in unit.variables]
     given = ", ".join(f"{one.name} [{one.unit}]" if one.unit else one.name for one in outputs)
@@ -47,7 +47,7 @@ def _took(config: FmiConfig, unit: ModelUnit, at: str) -> Problem:
     free = [one.name for one in unit.variables.values() if one.causality == "input" and one.name not in set_here]
     kept = f"; its inputs {', '.join(free[:8])} keep their start values" if free else ""
     text = f"'{config.unit}' is {unit.name}, a unit of FMI {unit.version}, and gives {given}{kept}"
-    return Problem(text, at, fatal=False, note=True)
+    return Problem(text, at, fatal=False, note=True, memory=unit.memory(count))
 
 
 def slots(scene: Scene, selector: Selector) -> list[int]:
@@ -71,10 +71,10 @@ def _names(config: FmiConfig, unit: ModelUnit, at: str) -> Iterator[Problem]:
             yield Problem(
                 f"the unit has no variable '{name}'", where, hint=did_you_mean(name, unit.variables, otherwise="it has")
             )
-        elif ".params." in where and isinstance(config.params[name], str) != (unit.variables[name].ending == TEXT):
-            kind = "text" if unit.variables[name].ending == TEXT else "a number or true or false"
-            yield Problem(f"'{name}' takes {kind}, not {config.params[name]!r}", where)
-        elif unit.variables[name].ending in (("", TEXT) if ".params." not in where else ("",)):
+        elif ".params." in where:
+            if reason := unit.variables[name].refusal(config.params[name]):
+                yield Problem(f"'{name}' {reason}", where)
+        elif unit.variables[name].ending in ("", TEXT):
             yield Problem(f"'{name}' is no single number", where, hint="numbers and booleans can be wired")
         elif ".inputs." in where and not unit.settable(name):
             one = unit.variables[name]

@@ -233,6 +233,9 @@ def test_what_there_is_in_a_unit_is_told_and_another_unit_of_a_column_is_warned_
     found = reported(FmiConfig.model_validate(block), context(tmp_path, tmp_path))
     note, warning = sorted(found, key=lambda one: not one.note)
     assert "gives level [cm]; its inputs flow keep their start values" in note.message
+    with zipfile.ZipFile(in_cm) as archive:
+        size = sum(one.file_size for one in archive.infolist())
+    assert note.memory == pytest.approx(size + 1.8e3 * 5 + 110e3 * len(small_scene("x").nodes))
     assert "'level' is in 'cm' in the unit, and the column is said to be in 'm'" in warning.message
     assert (warning.path, warning.fatal) == ("adapters.fmi.outputs.0.unit", False)
 
