@@ -26,6 +26,7 @@ from cosim.contract.reading import packed
 if TYPE_CHECKING:
     import pyarrow as pa
 
+StrPath = str | Path
 BLOCK = 1 << 22  # B of text that `batches` reads at a time
 _LONGEST = 1 << 20  # B of the names of columns
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how Excel's "Unicode text" begins
@@ -50,13 +51,13 @@ class Sheet(NamedTuple):
         return {name: [row[k] for row in self.rows] for k, name in enumerate(self.names)}
 
 
-def fault(path: Path | None, message: str, *, line: int | None = None, hint: str = "") -> CellsError:
+def fault(path: StrPath | None, message: str, *, line: int | None = None, hint: str = "") -> CellsError:
     """The error for a bad file."""
-    return CellsError(Problem(message, file=path, line=line, hint=hint))
+    return CellsError(Problem(message, file=None if path is None else Path(path), line=line, hint=hint))
 
 
 @contextmanager
-def _refused(path: Path) -> Iterator[None]:
+def _refused(path: StrPath) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
@@ -69,10 +70,10 @@ def _refused(path: Path) -> Iterator[None]:
         raise fault(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
-def opened(path: Path) -> IO[bytes]:
+def opened(path: StrPath) -> IO[bytes]:
     """The file for reading, unpacked by its content, whatever its name. Raises `CellsError`."""
     with _refused(path):
-        stream = packed.open_unpacked(path)
+        stream = packed.open_unpacked(Path(path))
         try:
             if stream.peek(2)[:2] in _WIDE:
                 stream.close()
@@ -83,20 +84,20 @@ def opened(path: Path) -> IO[bytes]:
         return stream
 
 
-def content(path: Path, errors: str = "strict") -> str:
+def content(path: StrPath, errors: str = "strict") -> str:
     """The text of a file; `errors` as in `bytes.decode`. Raises `CellsError`."""
     with _refused(path):
-        raw = path.read_bytes()
+        raw = Path(path).read_bytes()
     return text_of(raw, path, errors)
 
 
-def plain_of(raw: bytes, path: Path) -> bytes:
+def plain_of(raw: bytes, path: StrPath) -> bytes:
     """The bytes of the file at `path`, unpacked. Raises `CellsError`."""
     with _refused(path):
         return packed.unpacked(raw)
 
 
-def text_of(raw: bytes, path: Path, errors: str = "strict") -> str:
+def text_of(raw: bytes, path: StrPath, errors: str = "strict") -> str:
     """The text of the file at `path` by its bytes, as `content` reads it. Raises `CellsError`."""
     plain = plain_of(raw, path)
     with _refused(path):
@@ -106,7 +107,7 @@ def text_of(raw: bytes, path: Path, errors: str = "strict") -> str:
     return text
 
 
-def first_line(path: Path) -> str:
+def first_line(path: StrPath) -> str:
     """The first line of a file, without its end. Raises `CellsError`."""
     with opened(path) as file, _refused(path):
         line = file.readline(_LONGEST)
@@ -124,7 +125,7 @@ def mark_of(text: str) -> str:
     return named[1] if named else max(_MARKS, key=first.count)
 
 
-def header(path: Path, mark: str = ",") -> list[str]:
+def header(path: StrPath, mark: str = ",") -> list[str]:
     """The cells of the first line. Raises `CellsError`."""
     for _, cells in records(first_line(path), path, mark):
         return [cell.strip() for cell in cells]
@@ -132,7 +133,7 @@ def header(path: Path, mark: str = ",") -> list[str]:
 
 
 def records(
-    text: str, file: Path | None = None, mark: str = "", *, spaced: bool = False
+    text: str, file: StrPath | None = None, mark: str = "", *, spaced: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
     """The line, from 1, and the cells of each row that is not empty. Raises `CellsError`.
 
@@ -150,7 +151,7 @@ def records(
         raise fault(file, f"cannot be read: {error}", line=rows.line_num) from None
 
 
-def sheet(text: str, file: Path | None = None, *, names: Sequence[str] | None = None, mark: str = "") -> Sheet:
+def sheet(text: str, file: StrPath | None = None, *, names: Sequence[str] | None = None, mark: str = "") -> Sheet:
     """The rows below a header; `names` are those of the columns of a file without one.
 
     Raises `CellsError` for a file without a row, and for a row of another length.
@@ -168,7 +169,7 @@ def sheet(text: str, file: Path | None = None, *, names: Sequence[str] | None = 
 
 
 def batches(
-    path: Path,
+    path: StrPath,
     types: Mapping[str, pa.DataType],
     *,
     names: Sequence[str],
@@ -200,13 +201,13 @@ def batches(
         raise _explained(path, str(error), skip) from None
 
 
-def refuse_twice(path: Path | None, names: Sequence[str]) -> None:
+def refuse_twice(path: StrPath | None, names: Sequence[str]) -> None:
     """Raise `CellsError` where two columns have one name: which one is meant?"""
     if twice := next((name for name in names if name and names.count(name) > 1), None):
         raise fault(path, f"cannot be read: two columns are called '{twice}'", line=1, hint="rename or remove one")
 
 
-def line_of(path: Path, row: int, skip: int) -> int:
+def line_of(path: StrPath, row: int, skip: int) -> int:
     """The 1-based line of a 0-based row: empty lines are no rows."""
     seen = -skip
     with opened(path) as file:
@@ -217,7 +218,7 @@ def line_of(path: Path, row: int, skip: int) -> int:
     return row + skip + 1
 
 
-def _explained(path: Path, message: str, skip: int) -> CellsError:
+def _explained(path: StrPath, message: str, skip: int) -> CellsError:
     """pyarrow's complaint with the line in the file, which it counts without header and empty lines."""
     if "Empty CSV" in message:
         return fault(path, "has no rows")

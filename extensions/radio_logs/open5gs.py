@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from cosim.contract.delimited import fault
+from cosim.contract.delimited import StrPath, fault
 from cosim.contract.reading.logs import log_lines, understood
 from cosim.extensions.radio_logs import EPOCH
 from cosim.extensions.radio_logs.srsran import LogFiles, logged, take
@@ -163,7 +163,7 @@ def _plain(line: str) -> str:
     return next((text.rstrip() for text in texts if isinstance(text, str) and _LINE.search(text)), line.lstrip())
 
 
-def read(path: Path, year: int = EPOCH.year) -> list[CoreEvent]:
+def read(path: StrPath, year: int = EPOCH.year) -> list[CoreEvent]:
     """The counters and the events of single phones in a core's log; other lines of the core are skipped.
 
     Raises `CellsError` where no line is one of a core's.

@@ -24,7 +24,7 @@ from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any
 
-from cosim.contract.delimited import content, fault, records
+from cosim.contract.delimited import StrPath, content, fault, records
 from cosim.contract.errors import SetupError
 from cosim.contract.node_keys import Cell
 from cosim.contract.reading.logs import log_lines, understood, without_prefix
@@ -107,7 +107,7 @@ def logged(run: Run, *names: str) -> None:
         )
 
 
-def read_log(path: Path) -> list[Row]:
+def read_log(path: StrPath) -> list[Row]:
     """The scheduler's metrics of UEs in a gNB's log: time, pci, rnti and the fields of each line; None for n/a.
 
     Raises `CellsError` where no line is understood.
@@ -127,7 +127,7 @@ def read_log(path: Path) -> list[Row]:
     return found
 
 
-def read_trace(path: Path) -> list[Row]:
+def read_trace(path: StrPath) -> list[Row]:
     """The lines of a gNB console's trace by the names of `read_log`, of any version that has a header of columns.
 
     Raises `CellsError` where no line is understood, and for rows that are not as long as their header.
@@ -152,7 +152,7 @@ def read_trace(path: Path) -> list[Row]:
     return found
 
 
-def read_ue(path: Path) -> list[Row]:
+def read_ue(path: StrPath) -> list[Row]:
     """The rows of srsUE's metrics, `time` in s; None for n/a."""
     lines = records(content(path), path, ";")
     _, names = next(lines, (1, []))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cosim.contract.delimited import fault, header
+from cosim.contract.delimited import StrPath, fault, header
 from cosim.extensions.traces.google import parts
 from cosim.extensions.traces.grid import Grid
 from cosim.extensions.traces.model import Floats, TaskTrace, UtilisationTraces
@@ -36,7 +36,7 @@ TASKS_2017 = (
 _LEAST = 10.0  # hundredths of a core that any task of the first release of 2017 plans; later ones count in cores
 
 
-def read_tasks(source: Path, *, tasks: int | None = None) -> TaskTrace:
+def read_tasks(source: StrPath, *, tasks: int | None = None) -> TaskTrace:
     """`batch_task`: arrival is the start (2017: the creation), cores are those planned, of all instances together.
 
     Tasks that have not terminated, or that end before they start, have no duration; those that begin at 0
@@ -86,28 +86,28 @@ def read_tasks(source: Path, *, tasks: int | None = None) -> TaskTrace:
 
 
 def read_machines(
-    source: Path, *, period: float = PERIOD, vms: int | None = None, periods: int | None = None
+    source: StrPath, *, period: float = PERIOD, vms: int | None = None, periods: int | None = None
 ) -> UtilisationTraces:
     """`machine_usage`: one trace per machine."""
     return _read(source, MACHINES, "machine", period, vms, periods)
 
 
 def read_containers(
-    source: Path, *, period: float = PERIOD, vms: int | None = None, periods: int | None = None
+    source: StrPath, *, period: float = PERIOD, vms: int | None = None, periods: int | None = None
 ) -> UtilisationTraces:
     """`container_usage`: one trace per container, of the CPU that it requested (more counts as full)."""
     return _read(source, CONTAINERS, "container", period, vms, periods)
 
 
-def read_aggregate(path: Path, *, period: float = AGGREGATE_PERIOD) -> UtilisationTraces:
+def read_aggregate(path: StrPath, *, period: float = AGGREGATE_PERIOD) -> UtilisationTraces:
     """`cpu_util_percent, mem_util_percent, ...` of a cluster, one row per 30 s: a single trace."""
     read = whole(path, (percent("cpu_util_percent"), percent("mem_util_percent")))
     cpu, memory = ((values[None, :] * 0.01).astype(np.float32) for values in read.values())
-    return UtilisationTraces((path.name.split(".")[0],), cpu, period, memory_use=memory)
+    return UtilisationTraces((Path(path).name.split(".")[0],), cpu, period, memory_use=memory)
 
 
 def _read(
-    source: Path, names: tuple[str, ...], who: str, period: float, vms: int | None, periods: int | None
+    source: StrPath, names: tuple[str, ...], who: str, period: float, vms: int | None, periods: int | None
 ) -> UtilisationTraces:
     wanted = (TraceColumn(who, "text"), TraceColumn("time", at_least=0.0), TraceColumn("cpu", optional=True),
               TraceColumn("memory", optional=True))  # fmt: skip

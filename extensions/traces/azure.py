@@ -7,13 +7,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from cosim.contract.delimited import fault, line_of
+from cosim.contract.delimited import StrPath, fault, line_of
 from cosim.extensions.traces.google import parts
 from cosim.extensions.traces.grid import Grid
 from cosim.extensions.traces.model import Floats, TaskTrace, UtilisationTraces
@@ -30,8 +28,8 @@ READINGS = ("time", "vm", "min_cpu", "max_cpu", "average_cpu")
 
 
 def read_usage(
-    readings: Path,
-    vmtable: Path | None = None,
+    readings: StrPath,
+    vmtable: StrPath | None = None,
     *,
     period: float = PERIOD,
     vms: int | None = None,
@@ -54,7 +52,7 @@ def read_usage(
     return UtilisationTraces(grid.ids, grid.mean(), period, peak=grid.peak(), cores=cores, memory=memory)
 
 
-def read_tasks(vmtable: Path, *, tasks: int | None = None) -> TaskTrace:
+def read_tasks(vmtable: StrPath, *, tasks: int | None = None) -> TaskTrace:
     """`vmtable`: each VM as a task from creation to deletion; VMs there at time 0 arrive then."""
     wanted = (
         TraceColumn("vm", "text"), TraceColumn("created", at_least=0.0, at_most=LATEST),
@@ -91,7 +89,7 @@ def read_tasks(vmtable: Path, *, tasks: int | None = None) -> TaskTrace:
     )
 
 
-def read_aggregate(path: Path) -> tuple[Floats, Floats]:
+def read_aggregate(path: StrPath) -> tuple[Floats, Floats]:
     """CPU in cores and assigned memory in B of all VMs together, (periods of 300 s,) each."""
     wanted = (TraceColumn("cpu_usage", at_least=0.0), TraceColumn("assigned_mem", at_least=0.0))
     read = whole(path, wanted)
@@ -99,7 +97,7 @@ def read_aggregate(path: Path) -> tuple[Floats, Floats]:
 
 
 def read_requests(
-    path: Path, *, work_per_context_token: float = np.nan, work_per_generated_token: float = np.nan
+    path: StrPath, *, work_per_context_token: float = np.nan, work_per_generated_token: float = np.nan
 ) -> TaskTrace:
     """Requests to a language model; their work (cycles) is that of their tokens, NaN where none is given."""
     count = TraceColumn("ContextTokens", at_least=0.0), TraceColumn("GeneratedTokens", at_least=0.0)
@@ -118,7 +116,7 @@ def read_requests(
     )
 
 
-def read_invocations(path: Path, *, tasks: int | None = None) -> TaskTrace:
+def read_invocations(path: StrPath, *, tasks: int | None = None) -> TaskTrace:
     """Invocations of functions (2021): arrival is end minus duration; each has a core meanwhile.
 
     At most `tasks` are kept, the first to arrive of those that are read before the bound is reached.
@@ -144,7 +142,7 @@ def read_invocations(path: Path, *, tasks: int | None = None) -> TaskTrace:
     )  # fmt: skip
 
 
-def _moments(path: Path, stamps: list[str]) -> Floats:
+def _moments(path: StrPath, stamps: list[str]) -> Floats:
     """Stamps of up to 7 digits after the second, as s since 1970."""
     seconds = [stamp[:19] for stamp in stamps]
     try:
@@ -156,7 +154,7 @@ def _moments(path: Path, stamps: list[str]) -> Floats:
     return found + np.array(part, np.float64)
 
 
-def _bucket(path: Path, name: str, text: str) -> float:
+def _bucket(path: StrPath, name: str, text: str) -> float:
     """A bucket's number; the open one (`>24`, `>64`) stands for its bound."""
     try:
         value = float(text.removeprefix(">"))
@@ -167,7 +165,7 @@ def _bucket(path: Path, name: str, text: str) -> float:
     return value
 
 
-def _sizes(vmtable: Path, index: dict[str, int]) -> tuple[Floats, Floats]:
+def _sizes(vmtable: StrPath, index: dict[str, int]) -> tuple[Floats, Floats]:
     """Cores and memory (B) of the known VMs, NaN for those that are not in the table."""
     cores, memory = np.full(len(index), np.nan), np.full(len(index), np.nan)
     wanted = (TraceColumn("vm", "text"), TraceColumn("cores", "text"), TraceColumn("memory", "text"))

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from cosim.contract.delimited import fault, header, line_of
+from cosim.contract.delimited import StrPath, fault, header, line_of
 from cosim.extensions.traces.grid import Grid
 from cosim.extensions.traces.model import Floats, UtilisationTraces
 from cosim.extensions.traces.table import TraceColumn, blocks, whole
@@ -31,9 +31,10 @@ RAW = (
 
 
 def read(
-    source: Path, table: Path | None = None, *, period: float = PERIOD, longest: float = LONGEST
+    source: StrPath, table: StrPath | None = None, *, period: float = PERIOD, longest: float = LONGEST
 ) -> UtilisationTraces:
     """A folder of raw files, one raw file, or a packed usage table with the VM table (`..._vms.csv` by default)."""
+    source = Path(source)
     if source.is_dir():
         packed = sorted(source.glob("*_usage.csv*"))
         if len(packed) == 1:
@@ -81,7 +82,9 @@ def read_raw(files: list[Path], *, period: float = PERIOD) -> UtilisationTraces:
     )
 
 
-def read_packed(usage: Path, table: Path, *, period: float = PERIOD, longest: float = LONGEST) -> UtilisationTraces:
+def read_packed(
+    usage: StrPath, table: StrPath, *, period: float = PERIOD, longest: float = LONGEST
+) -> UtilisationTraces:
     """The packed tables; memory is left out, as its unit is not stated."""
     ids, cores, capacity = _vms(table)
     index = {name: row for row, name in enumerate(ids)}
@@ -97,7 +100,7 @@ def read_packed(usage: Path, table: Path, *, period: float = PERIOD, longest: fl
         if (row < 0).any():
             at = int(np.argmax(row < 0))
             name = block.words["id"][block.columns["id"][at]]
-            raise fault(usage, f"VM '{name}' is not in {table.name}", line=line_of(usage, block.first + at, 1))
+            raise fault(usage, f"VM '{name}' is not in {Path(table).name}", line=line_of(usage, block.first + at, 1))
         stamps = _seconds(usage, block.words["timestamp"])
         rows.append(row)
         ends.append(stamps[block.columns["timestamp"]])
@@ -116,7 +119,7 @@ def read_packed(usage: Path, table: Path, *, period: float = PERIOD, longest: fl
     return UtilisationTraces(ids, grid.mean(), period, start, cores=cores, clock=clock)
 
 
-def _vms(table: Path) -> tuple[tuple[str, ...], Floats, Floats]:
+def _vms(table: StrPath) -> tuple[tuple[str, ...], Floats, Floats]:
     """Ids, cores and capacity in MHz over all cores of the VM table."""
     wanted = (
         TraceColumn("id", "text"),
@@ -138,7 +141,7 @@ def _share(used: Floats, capacity: Floats) -> Floats:
     return np.minimum(np.divide(used, capacity, out=np.zeros_like(used), where=capacity > 0), 1.0)
 
 
-def _seconds(path: Path, stamps: list[str]) -> Floats:
+def _seconds(path: StrPath, stamps: list[str]) -> Floats:
     """ISO time stamps as s since 1970."""
     try:
         parsed = pa.compute.strptime(pa.array(stamps), format="%Y-%m-%dT%H:%M:%SZ", unit="s")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cosim.contract.delimited import fault
+from cosim.contract.delimited import StrPath, fault
 from cosim.extensions.traces.grid import Grid
 from cosim.extensions.traces.model import TaskTrace, UtilisationTraces
 from cosim.extensions.traces.table import RowBlock, TraceColumn, blocks, whole
@@ -46,7 +46,7 @@ class _Runs:
     memory: list[float] = field(default_factory=list)
 
 
-def read_tasks(source: Path, *, tasks: int | None = None) -> TaskTrace:
+def read_tasks(source: StrPath, *, tasks: int | None = None) -> TaskTrace:
     """`task_events`: arrival is the first submission, duration the time on machines until the task's end.
 
     Tasks that do not end in the trace have no duration. Rows about tasks that were submitted before the
@@ -110,7 +110,7 @@ def _events(runs: _Runs, block: RowBlock, most: int | None) -> None:
 
 
 def read_usage(
-    source: Path, *, period: float = PERIOD, vms: int | None = None, periods: int | None = None
+    source: StrPath, *, period: float = PERIOD, vms: int | None = None, periods: int | None = None
 ) -> UtilisationTraces:
     """`task_usage`: each task as a VM whose cores are the whole machine; peaks are the maximum CPU rate."""
     wanted = (
@@ -145,15 +145,16 @@ def read_usage(
     return UtilisationTraces(grid.ids, use, period, peak=grid.peak(), memory_use=held if same else None)
 
 
-def read_aggregate(path: Path, *, period: float = PERIOD) -> UtilisationTraces:
+def read_aggregate(path: StrPath, *, period: float = PERIOD) -> UtilisationTraces:
     """`avg_cpu, avg_mem, ...` of a whole cell, one row per period: a single trace."""
     wanted = (TraceColumn("avg_cpu", at_least=0.0, at_most=1.0), TraceColumn("avg_mem", at_least=0.0, at_most=1.0))
     cpu, memory = (values[None, :].astype(np.float32) for values in whole(path, wanted).values())
-    return UtilisationTraces((path.name.split(".")[0],), cpu, period, memory_use=memory)
+    return UtilisationTraces((Path(path).name.split(".")[0],), cpu, period, memory_use=memory)
 
 
-def parts(source: Path) -> list[Path]:
+def parts(source: StrPath) -> list[Path]:
     """The file, or the files of the folder in the order of their names."""
+    source = Path(source)
     if not source.is_dir():
         return [source]
     found = sorted(path for path in source.iterdir() if path.name.endswith((".csv", ".csv.gz")))

@@ -13,22 +13,22 @@ from pathlib import Path
 
 import numpy as np
 
-from cosim.contract.delimited import content, fault, records
+from cosim.contract.delimited import StrPath, content, fault, records
 from cosim.extensions.traces.model import Floats, UtilisationTraces
 
 PERIOD = 300.0  # s
 
 
-def read(source: Path, *, full: float = 100.0, vms: int | None = None) -> UtilisationTraces:
+def read(source: StrPath, *, full: float = 100.0, vms: int | None = None) -> UtilisationTraces:
     """A folder of files, or one packed table; `full` is the value of a machine fully used."""
-    if source.is_dir():
+    if Path(source).is_dir():
         return read_folder(source, full=full, vms=vms)
     return read_table(source, full=full, vms=vms)
 
 
-def read_folder(folder: Path, *, full: float = 100.0, vms: int | None = None) -> UtilisationTraces:
+def read_folder(folder: StrPath, *, full: float = 100.0, vms: int | None = None) -> UtilisationTraces:
     """One file per machine, one value per line; files in the order of their names."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    files = sorted(path for path in Path(folder).iterdir() if path.is_file() and not path.name.startswith("."))
     if not files:
         raise fault(folder, "holds no files", hint="one file per machine is needed")
     rows: list[Floats] = []
@@ -41,7 +41,7 @@ def read_folder(folder: Path, *, full: float = 100.0, vms: int | None = None) ->
     return _traces(folder, [path.name.removesuffix(".gz") for path in files[:vms]], rows, full)
 
 
-def read_table(path: Path, *, full: float = 100.0, vms: int | None = None) -> UtilisationTraces:
+def read_table(path: StrPath, *, full: float = 100.0, vms: int | None = None) -> UtilisationTraces:
     """The packed table: one row per machine."""
     ids: list[str] = []
     rows: list[Floats] = []
@@ -61,7 +61,7 @@ def read_table(path: Path, *, full: float = 100.0, vms: int | None = None) -> Ut
     return _traces(path, ids, rows, full)
 
 
-def _values(path: Path, cells: Iterable[tuple[int, str]], full: float) -> Floats:
+def _values(path: StrPath, cells: Iterable[tuple[int, str]], full: float) -> Floats:
     values: list[float] = []
     for line, cell in cells:
         try:
@@ -75,7 +75,7 @@ def _values(path: Path, cells: Iterable[tuple[int, str]], full: float) -> Floats
     return np.array(values)
 
 
-def _traces(source: Path, ids: list[str], rows: list[Floats], full: float) -> UtilisationTraces:
+def _traces(source: StrPath, ids: list[str], rows: list[Floats], full: float) -> UtilisationTraces:
     if not rows or not len(rows[0]):
         raise fault(source, "holds no values")
     utilisation = (np.array(rows) / full).astype(np.float32)

@@ -7,12 +7,11 @@ mem_capacity (unit not stated). Fragments: id, duration (ms), cpu_usage (MHz), i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.contract.delimited import fault, line_of
+from cosim.contract.delimited import StrPath, fault, line_of
 from cosim.extensions.traces.grid import Grid
 from cosim.extensions.traces.model import Floats, TaskTrace, UtilisationTraces
 from cosim.extensions.traces.table import TraceColumn, blocks, whole
@@ -25,7 +24,7 @@ _TASK = (
 )  # fmt: skip
 
 
-def _tasks(path: Path) -> tuple[list[str], dict[str, Floats]]:
+def _tasks(path: StrPath) -> tuple[list[str], dict[str, Floats]]:
     columns = whole(path, _TASK)
     ids: list[str] = columns.pop("id")
     if len(set(ids)) != len(ids):
@@ -33,7 +32,7 @@ def _tasks(path: Path) -> tuple[list[str], dict[str, Floats]]:
     return ids, columns
 
 
-def read(tasks: Path, fragments: Path | None = None) -> TaskTrace:
+def read(tasks: StrPath, fragments: StrPath | None = None) -> TaskTrace:
     """The tasks by arrival; with the fragments also their work in cycles. Memory is left out: its unit is unknown."""
     ids, columns = _tasks(tasks)
     work = np.full(len(ids), np.nan)
@@ -56,7 +55,9 @@ def read(tasks: Path, fragments: Path | None = None) -> TaskTrace:
     )
 
 
-def read_usage(tasks: Path, fragments: Path, *, period: float = PERIOD, vms: int | None = None) -> UtilisationTraces:
+def read_usage(
+    tasks: StrPath, fragments: StrPath, *, period: float = PERIOD, vms: int | None = None
+) -> UtilisationTraces:
     """Each task as a VM of its own, from period 0 on: its utilisation while it runs, NaN after its end."""
     ids, columns = _tasks(tasks)
     index = {name: row for row, name in enumerate(ids[:vms])}
@@ -82,7 +83,7 @@ def read_usage(tasks: Path, fragments: Path, *, period: float = PERIOD, vms: int
     return UtilisationTraces(grid.ids, grid.mean(), period, peak=peak, cores=cores, clock=capacity * 1e6 / cores)
 
 
-def _fragments(path: Path, index: dict[str, int]) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:
+def _fragments(path: StrPath, index: dict[str, int]) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:
     """Row, span (s) and use (MHz) of each fragment, block after block."""
     wanted = (TraceColumn("id", "text"), TraceColumn("duration", at_least=0.0), TraceColumn("cpu_usage", at_least=0.0))
     for block in blocks(path, wanted):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from cosim.contract import delimited
-from cosim.contract.delimited import fault, header, line_of
+from cosim.contract.delimited import StrPath, fault, header, line_of
 
 LATEST = 1e11  # s since 1970, in the year 5138: later times are in ms or less
 Kind = Literal["number", "whole", "text"]
@@ -46,7 +45,7 @@ class RowBlock:
 
 
 def blocks(
-    path: Path,
+    path: StrPath,
     columns: Sequence[TraceColumn],
     *,
     names: Sequence[str] | None = None,
@@ -76,7 +75,7 @@ def blocks(
         raise fault(path, "has no rows")
 
 
-def whole(path: Path, columns: Sequence[TraceColumn], **given: Any) -> dict[str, Any]:  # noqa: ANN401 - as of `blocks`
+def whole(path: StrPath, columns: Sequence[TraceColumn], **given: Any) -> dict[str, Any]:  # noqa: ANN401 - as of `blocks`
     """All rows of the wanted columns: an array of numbers, or a list of words, for each."""
     read = list(blocks(path, columns, **given))
     return {
@@ -87,7 +86,7 @@ def whole(path: Path, columns: Sequence[TraceColumn], **given: Any) -> dict[str,
     }
 
 
-def _block(path: Path, batch: pa.RecordBatch, columns: Sequence[TraceColumn], first: int, skip: int) -> RowBlock:
+def _block(path: StrPath, batch: pa.RecordBatch, columns: Sequence[TraceColumn], first: int, skip: int) -> RowBlock:
     arrays: dict[str, np.ndarray[Any, np.dtype[Any]]] = {}
     words: dict[str, list[str]] = {}
     for column in columns:

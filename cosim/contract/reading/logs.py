@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-from cosim.contract.delimited import CellsError, content, fault
+from cosim.contract.delimited import CellsError, StrPath, content, fault
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|#033\[[0-9;]*m|\^\[\[[0-9;]*m")  # as syslog and cat -v write them too
 _BEFORE = re.compile(
@@ -17,13 +16,13 @@ _BEFORE = re.compile(
 )
 
 
-def log_lines(path: Path) -> list[str]:
+def log_lines(path: StrPath) -> list[str]:
     """The lines of a log without colours. Raises `CellsError` for a file that cannot be read."""
     return [_COLOUR.sub("", line) for line in content(path, errors="replace").splitlines()]
 
 
 @contextmanager
-def understood(path: Path, number: int) -> Iterator[None]:
+def understood(path: StrPath, number: int) -> Iterator[None]:
     """Turns a `ValueError` into the error for a line (from 1) that cannot be read."""
     try:
         yield

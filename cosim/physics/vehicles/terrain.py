@@ -115,12 +115,12 @@ class Terrain:
 FLAT = Terrain(np.zeros(3), np.zeros((0, 0)))  # what kernels are given where there is no terrain
 
 
-def read_terrain(path: Path) -> Terrain:
+def read_terrain(path: str | Path) -> Terrain:
     """The ground of an ESRI ASCII grid in m of the scenario's axes, heights included.
 
     Raises `ValueError` for what is no such grid or has cells without data, and `OSError`.
     """
-    grid = read_grid(path.read_text(encoding="ascii", errors="strict"))
+    grid = read_grid(Path(path).read_text(encoding="ascii", errors="strict"))
     holes = np.argwhere(~(grid.known & np.isfinite(grid.values)))
     if len(holes):
         line, column = len(grid.values) - int(holes[0, 0]), int(holes[0, 1]) + 1

@@ -110,7 +110,7 @@ class Plants:
         return np.flatnonzero((np.abs(self.x - x) <= reach) & (np.abs(self.y - y) <= reach))
 
 
-def read_weeds(path: Path, frame: LocalFrame | None = None) -> WeedField:
+def read_weeds(path: str | Path, frame: LocalFrame | None = None) -> WeedField:
     """The field of an ESRI ASCII grid or a GeoJSON file (`.geojson`, `.json`). Raises `ValueError` and `OSError`.
 
     A grid has `xllcorner` and `yllcorner` in m east and north of the scenario's origin, rows from the north; cells
@@ -118,6 +118,7 @@ def read_weeds(path: Path, frame: LocalFrame | None = None) -> WeedField:
     the origin: polygons with the property `weeds` (per m^2), of which the last one that holds the middle of a cell
     counts; lines with the property `crop` are crop rows; the member `cell` of the collection is the cells' side in m.
     """
+    path = Path(path)
     if path.suffix.lower() in _GEOJSON:
         if frame is None:
             raise ValueError("it is in degrees, but the scenario has no 'geo: {origin: [lat, lon]}'")

@@ -27,7 +27,7 @@ _SCALAR = re.compile(r"[^\s,\]}]+")
 def read_bytes(file: Path) -> bytes:
     """The content of an input file, unpacked. Raises `ScenarioError` when it is not there or far too large."""
     try:
-        with file.open("rb") as stream:
+        with Path(file).open("rb") as stream:
             content = stream.read(MOST_BYTES + 1)
     except OSError as error:
         raise ScenarioError(Problem(f"cannot be read: {error.strerror or error}", file=file)) from error

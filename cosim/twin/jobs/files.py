@@ -25,7 +25,7 @@ def find(data: Path, *patterns: str) -> list[Path]:
     Raises `ScenarioError` when no file matches.
     """
     for pattern in patterns:
-        found = sorted(path for path in data.rglob(pattern) if path.is_file())
+        found = sorted(path for path in Path(data).rglob(pattern) if path.is_file())
         if found:
             return found
     raise ScenarioError(

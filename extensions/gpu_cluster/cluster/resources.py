@@ -173,9 +173,9 @@ def _cable_problems(r: Inventory) -> Iterator[tuple[tuple[str | int, ...], str]]
             yield ("leaves", i), f"'{leaf.id}' has cables to an OCS and elsewhere; uplinks go all to OCSes, or none"
 
 
-def read_resources(path: Path) -> Resources:
+def read_resources(path: str | Path) -> Resources:
     """The resource file at `path`, JSON or YAML. Raises `ScenarioError` with every mistake and its line."""
-    data, text = document(path)
+    data, text = document(path := Path(path))
     return parsed(data, path, text)
 
 

@@ -23,12 +23,12 @@ from cosim.sources.importing.imported import Imported, Notice
 __all__ = ["read"]
 
 
-def read(files: Sequence[Path]) -> Imported:
+def read(files: Sequence[str | Path]) -> Imported:
     """Descriptors as a scenario for the adapter `continuum`; a folder stands for the YAML files in it.
 
     Raises `ScenarioError` when a file is not YAML text, or when there is no node that can be a host.
     """
     notices: list[Notice] = []
-    bodies = read_bodies(files, notices)
+    bodies = read_bodies([Path(file) for file in files], notices)
     inventory = read_inventory(bodies, notices)
     return scenario(inventory, bodies, notices)

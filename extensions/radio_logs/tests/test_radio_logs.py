@@ -123,7 +123,7 @@ def test_a_trace_of_another_version_is_read_by_its_header(tmp_path):
         "   1 4601 |  14   2   26    11M  310    7   2%   9.5k |  24.1   25   3.2M  120    4   3%  1.20k   0us   17\n"
         "   1 4601 |  14   2    0      0    0    0   0%      0 |   n/a    0      0    0    0   0%      0   n/a  n/a\n"
     )
-    first, second = srsran.read_trace(tmp_path / "old.txt")
+    first, second = srsran.read_trace(str(tmp_path / "old.txt"))
     assert (first["rnti"], first["dl_ri"], first["dl_brate"], first["ul_nof_ok"]) == (0x4601, 2.0, 11e6, 120)
     assert (first["bsr"], first["last_phr"], first["ta"]) == (1200.0, 17.0, 0.0)
     assert second["pusch_snr_db"] is None

@@ -15,7 +15,7 @@ def test_planetlab_folder_and_packed_table_agree(tmp_path):
     (folder / "b").write_text("0\n50\n100\n")
     (folder / "a.gz").write_bytes(gzip.compress(b"1\n2\n3\n"))
     (tmp_path / "day.csv").write_text("vm,t000,t001,t002\na,1,2,3\nb,0,50,100\n")
-    one, other = planetlab.read(folder), planetlab.read(tmp_path / "day.csv")
+    one, other = planetlab.read(str(folder)), planetlab.read(tmp_path / "day.csv")
     assert one.ids == other.ids == ("a", "b")
     assert np.array_equal(one.utilisation, other.utilisation)
     assert one.utilisation[1].tolist() == [0.0, 0.5, 1.0]

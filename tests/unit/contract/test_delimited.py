@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from cosim.contract.delimited import batches, content, header, line_of, records, sheet
+from cosim.contract.delimited import CellsError, batches, content, header, line_of, opened, records, sheet
 from cosim.contract.errors import ScenarioError
 
 PLAIN = 'name;load\n\n"a\n;b";1\nc;2\n'
@@ -66,3 +66,14 @@ def test_what_is_no_text_is_named(tmp_path, raw, said):
     (tmp_path / "x.csv").write_bytes(raw)
     with pytest.raises(ScenarioError, match=rf"x\.csv: {said}"):
         content(tmp_path / "x.csv")
+
+
+def test_a_path_may_be_text(tmp_path):
+    """As users write it; an error still has the file."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n")
+    assert content(str(path)) == content(path)
+    assert header(str(path)) == ["a", "b"]
+    with pytest.raises(CellsError) as caught:
+        opened(str(tmp_path / "none.csv"))
+    assert caught.value.problems[0].file == tmp_path / "none.csv"
