@@ -24,6 +24,8 @@ from cosim.physics.vehicles.quantities import PackQuantities
 if TYPE_CHECKING:
     from cosim.adapters.vehicle.roster import VehicleRoster
 
+BYTES_PER_CELL = 100  # of a terrain, of memory at the peak: its text and its numbers
+
 
 def problems(config: VehicleConfig, context: Context) -> list[Problem]:
     """Vehicles, missions, engagements and addresses that cannot be."""
@@ -38,6 +40,11 @@ def problems(config: VehicleConfig, context: Context) -> list[Problem]:
     try:
         roster = VehicleRoster(context, config)
         found += _heights(config, context, roster) or warnings_of(roster, f"adapters.{context.name}")
+        if roster.terrain is not None:
+            cells = roster.terrain.heights.size
+            text = f"'{config.terrain}' has {cells} cells of {roster.terrain.box[2]:g} m"
+            where = f"adapters.{context.name}.terrain"
+            found.append(Problem(text, where, fatal=False, note=True, memory=BYTES_PER_CELL * cells))
     except ScenarioError as error:
         found += error.problems
     twice = refusals(lambda: written_systems([vehicle for _, vehicle in vehicles], names))

@@ -113,7 +113,7 @@ class DataFile(PlainText):
 
 @dataclass(frozen=True)
 class InputFile(DataFile):
-    """Marks a configuration field, ``Annotated[str, InputFile()]``, that names files to be read.
+    """Marks a configuration field, ``Annotated[str, InputFile()]``, that names files to be read, in whatever block.
 
     The scenario is refused when such a file is not there, seen from the scenario's folder. Not looked
     for are files inside packages (``package:...``) and those of an adapter that runs elsewhere.
@@ -121,6 +121,25 @@ class InputFile(DataFile):
 
 
 FileName = Annotated[str, DataFile()]
+
+
+def files_in(annotation: Any, value: object, at: Keys = (), named: bool = False) -> Iterator[tuple[Keys, str]]:  # noqa: ANN401 - a type
+    """The files (`InputFile`) that `value`, held by a field of this type, names: where and which."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        yield from files_in(parts[0], value, at, named or any(isinstance(mark, InputFile) for mark in parts[1:]))
+    elif origin in (Union, UnionType):
+        for part in () if _is_word(parts, value) else parts:
+            yield from files_in(part, value, at, named)
+    elif fields := getattr(type(value), "model_fields", None):
+        for key, field in fields.items():
+            marked = any(isinstance(mark, InputFile) for mark in field.metadata)
+            yield from files_in(field.annotation, getattr(value, key), (*at, field.alias or key), marked)
+    elif isinstance(value, Mapping | list | tuple) and parts:
+        for key, child in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from files_in(parts[-1] if isinstance(value, Mapping) else parts[0], child, (*at, key), named)
+    elif named and isinstance(value, str) and annotation is str:
+        yield at, value
 
 
 def refused(
@@ -139,9 +158,8 @@ def refused(
     elif trusted := next((mark for mark in marks if isinstance(mark, Trusted)), None):
         yield at, trusted.what
     elif origin in (Union, UnionType):
-        if not any(get_origin(part) is Literal and value in get_args(part) for part in parts):
-            for part in parts:
-                yield from refused(part, value, folder, at, marks)
+        for part in () if _is_word(parts, value) else parts:
+            yield from refused(part, value, folder, at, marks)
     elif isinstance(annotation, type) and hasattr(annotation, "model_fields"):
         yield from _in_block(annotation, value, folder, at)
     elif origin is not None:
@@ -157,6 +175,11 @@ def refused(
         yield from ((at, why) for mark in known if (why := mark.problem(value, folder)))
         if not known:
             yield at, "holds text whose reach is not declared"
+
+
+def _is_word(parts: tuple[Any, ...], value: object) -> bool:
+    """Whether `value` is one of the words that a union of these types lists."""
+    return any(get_origin(part) is Literal and value in get_args(part) for part in parts)
 
 
 def may_name(annotation: Any) -> bool:  # noqa: ANN401 - a type

@@ -21,7 +21,7 @@ from cosim.contract import plugins
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.functions import search_in
 from cosim.contract.hints import did_you_mean
-from cosim.contract.trust import distrust, distrusting
+from cosim.contract.trust import distrust, distrusting, files_in
 from cosim.scenario import tree
 from cosim.scenario.checks import check
 from cosim.scenario.gather import gather, scenario_file, split
@@ -314,21 +314,14 @@ def _adapters(
 
 def _files(root: Item, name: str, used: UsedAdapter, folder: Path, problems: list[Problem]) -> None:
     """The files that an adapter's configuration names are there."""
-    from cosim.contract.adapter import InputFile
-
     if getattr(used.config, "connect", None):
         return
-    for key, field in type(used.config).model_fields.items():
-        if not any(isinstance(mark, InputFile) for mark in field.metadata):
-            continue
-        value = getattr(used.config, key)
-        for text in [value] if isinstance(value, str) else value or ():
-            path = folder / text
-            if not text.startswith("package:") and not path.is_file():
-                there = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
-                hint = did_you_mean(path.name, there, otherwise=f"files in {path.parent}")
-                message = f"there is no file '{shorten(text)}'"
-                problems.append(tree.problem(root, ("adapters", name, key), message, hint))
+    for at, text in dict(files_in(type(used.config), used.config)).items():
+        path = folder / text
+        if not text.startswith("package:") and not path.is_file():
+            there = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
+            hint = did_you_mean(path.name, there, otherwise=f"files in {path.parent}")
+            problems.append(tree.problem(root, ("adapters", name, *at), f"there is no file '{shorten(text)}'", hint))
 
 
 def _adapter(

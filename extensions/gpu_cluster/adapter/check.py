@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Scene
-from cosim.contract.errors import Problem, refusals
+from cosim.contract.errors import Problem, ScenarioError, refusals
 from cosim.contract.selector import selects, void
 from cosim.extensions.gpu_cluster.adapter.config import ClusterConfig
 from cosim.extensions.gpu_cluster.cluster.fabric import Fabric, fabric, plain
 from cosim.extensions.gpu_cluster.cluster.jobs import Jobs
 from cosim.extensions.gpu_cluster.cluster.resources import port_problems
+
+BYTES_PER_JOB = 1_100  # of memory at the peak: as it is read, and in the simulation
 
 
 def leaves_of(config: ClusterConfig, scene: Scene) -> list[int]:
@@ -70,8 +72,11 @@ def misfits(name: str, config: ClusterConfig, made: Fabric, nodes: int) -> list[
     return found
 
 
-def _unserved(jobs: Jobs, made: Fabric, at: str) -> Iterator[Problem]:
-    """A warning of jobs that are larger than the cluster."""
+def _jobs(jobs: Jobs, made: Fabric, at: str) -> Iterator[Problem]:
+    """How many jobs there are, and a warning of those that are larger than the cluster."""
+    if len(jobs):
+        text = f"there are {len(jobs)} jobs, which come from {jobs.arrival[0]:g} to {jobs.arrival[-1]:g} s"
+        yield Problem(text, at, fatal=False, note=True, memory=BYTES_PER_JOB * len(jobs))
     large = int((jobs.gpus > made.gpus).sum())
     if large:
         many = f"{large} of {len(jobs)} jobs ask" if len(jobs) > 1 else "the job asks"
@@ -100,13 +105,15 @@ def problems(config: ClusterConfig, context: Context) -> list[Problem]:
         ports = [Problem(said, path=".".join(map(str, (path, *at)))) for at, said in port_problems(config.resources)]
         if ports:
             return ports
-    found = refusals(lambda: world.cluster_of(config, context))
-    if found:
-        return found
-    made, _ = world.cluster_of(config, context)
-    found = refusals(lambda: world.simulation_of(config, made, context))
-    if not found:
-        found += _unserved(world.simulation_of(config, made, context).jobs, made, f"adapters.{context.name}.jobs")
+    try:
+        made, _ = world.cluster_of(config, context)
+    except ScenarioError as error:
+        return list(error.problems)
+    found = []
+    try:
+        found += _jobs(world.simulation_of(config, made, context).jobs, made, f"adapters.{context.name}.jobs")
+    except ScenarioError as error:
+        found += error.problems
     patterns = [config.nodes] if isinstance(config.nodes, str) else config.nodes
     for one in void(patterns, [(node.id, node) for node in context.scene.nodes]):
         text, hint = f"'{one}' names no node", "correct it, or leave it out"

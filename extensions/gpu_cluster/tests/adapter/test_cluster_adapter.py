@@ -13,13 +13,12 @@ from cosim.contract.adapter import Context, Inputs
 from cosim.contract.entities import Event, Node, Scene, SlotRange, Tariff, TariffWindow
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, fault
-from cosim.contract.node_keys import Cost
 from cosim.contract.signals import CATALOGUE
 from cosim.extensions.gpu_cluster.adapter import ADAPTER, CIRCUIT, CLUSTER, JOB
 from cosim.extensions.gpu_cluster.tests.cluster.leaves import regular
 from cosim.results.ledgers import ledger_faults
 
-NODES = tuple(Node(f"leaf-{k}", "leaf", "cloud", cost=Cost(tariff="grid")) for k in range(4))
+NODES = tuple(Node(f"leaf-{k}", "leaf", "cloud", tariff="grid") for k in range(4))
 GRID = Tariff("grid", price=1e-7, carbon=1e-4, windows=(TariffWindow(600.0, 900.0, 3e-7, 2e-4),))
 SCENE = Scene.build((Node("uav", "uav", "device"), *NODES), tariffs=(GRID,))
 OWN = {signal.name: signal for signal in (CIRCUIT, CLUSTER, JOB)}
@@ -174,3 +173,11 @@ def test_a_bad_table_of_jobs_is_named_with_its_line(tmp_path):
     (tmp_path / "jobs.csv").write_text("arrival,duration,gpus\n0,10,1\n5,-3,2\n")
     with pytest.raises(ScenarioError, match=r"jobs\.csv:3: 'duration' is -3"):
         begin(tmp_path, jobs={"trace": "jobs.csv"})
+
+
+def test_the_jobs_count_as_memory(tmp_path):
+    (tmp_path / "jobs.csv").write_text("arrival,duration,gpus\n5,60,1\n90,60,2\n")
+    made = ADAPTER.load_config()(**{"nodes": "leaf-*", "jobs": {"trace": "jobs.csv"}, "regular": SMALL})
+    (found,) = ADAPTER.problems(made, Context("cluster", SCENE, 60.0, 3600.0, (1, 2), str(tmp_path), ""))
+    assert (found.note, found.memory) == (True, 2 * 1100)
+    assert found.message == "there are 2 jobs, which come from 5 to 90 s"
