@@ -22,10 +22,13 @@ class Go(EventKey):
     NEEDS: ClassVar[str] = "vehicle"
     do: Literal["go"]
     to: Place | None = Field(
-        None, description="[east, north, up] of the scenario's origin, without a height 15 m above home; default: home"
+        None,
+        description="one copter: [east, north, up] of the origin, without a height 15 m above home; default: home",
     )
 
     def refusal(self, config: Any, nodes: Sequence[str]) -> str:  # noqa: ANN401 - `VehicleConfig`
+        if self.to is not None and len(nodes) > 1:
+            return f"{', '.join(nodes)} are sent to one point, at which they collide; write an event for each"
         other = next((name for name in nodes if name not in config.ordered), "")
         return other and f"'{other}' is sent nowhere: write missions: {{{other}: {{ordered: true}}}} in the adapter"
 

@@ -396,6 +396,7 @@ adapters:
         ("node: uav-1, to: [20 m, 40 m]", ""),
         ("node: uav-1", ""),
         ("node: uav-2", "'uav-2' is sent nowhere: write missions: {uav-2: {ordered: true}}"),
+        ("node: uav-*, to: [20 m, 40 m]", "uav-1, uav-2 are sent to one point, at which they collide"),
         ("node: mast", "needs a node with 'vehicle'"),
         ("to: [20 m, 40 m]", "'do: go' needs 'node'"),
         ("node: uav-1, for: 5 s", "'do: go' has no end"),
@@ -443,3 +444,15 @@ def test_in_thin_air_rotors_need_more_power():
             frames = {frame.signal: frame for frame in adapter.step(float(time), Inputs({}, []))}
         power.append(float(frames["vehicle"]["power"][0]))
     assert (power[1] - 6.0) / (power[0] - 6.0) == pytest.approx(math.sqrt(1.225 / 0.9091), rel=0.01)
+
+
+def test_a_terrain_counts_as_memory_and_one_that_is_missing_is_refused_before_all_else(tmp_path):
+    file = tmp_path / "scenario.cosim.yaml"
+    file.write_text(SENT.replace("vehicle: {missions", "vehicle: {terrain: t.asc, missions"), "utf-8")
+    with pytest.raises(ScenarioError, match=r"adapters\.vehicle\.terrain: there is no file 't\.asc'"):
+        load(file)
+    rows = "\n".join(["0 " * 300] * 200)
+    (tmp_path / "t.asc").write_text(f"ncols 300\nnrows 200\nxllcorner -1500\nyllcorner -1000\ncellsize 10\n{rows}\n")
+    plan = compile_plan(load(file))
+    assert plan.held == {"adapters.vehicle.terrain": 100.0 * 300 * 200}
+    assert "'t.asc' has 60000 cells of 10 m" in plan.taken[0]

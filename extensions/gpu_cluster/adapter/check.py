@@ -109,7 +109,7 @@ def problems(config: ClusterConfig, context: Context) -> list[Problem]:
         made, _ = world.cluster_of(config, context)
     except ScenarioError as error:
         return list(error.problems)
-    found = []
+    found: list[Problem] = []
     try:
         found += _jobs(world.simulation_of(config, made, context).jobs, made, f"adapters.{context.name}.jobs")
     except ScenarioError as error:
