@@ -26,7 +26,7 @@ _SHOWN = 20  # most failed runs that are listed; all of them are in the report
 if TYPE_CHECKING:
     from cosim.results.executor import JobResult
     from cosim.results.replications import Group
-    from cosim.results.sweep import Progress, SweepFolder
+    from cosim.results.sweep import Progress
     from cosim.scenario.load import Loaded
     from cosim.scenario.sweep import Variant
 
@@ -113,23 +113,16 @@ def _carry_out(loaded: Loaded, variants: Sequence[Variant], overrides: list[str]
     if not workers and worlds.keys() - {"process"}:
         workers = 1  # real nodes compute: of two runs at a time each would find the machine busy
     folder = run_sweep(
-        scenario,
-        variants,
-        make_executor(options.executor, workers),
-        base=options.out,
-        overrides=overrides,
-        driver=options.driver,
-        limit=None if options.timeout is None else time_of(options.timeout, "timeout"),
+        scenario, variants, make_executor(options.executor, workers), base=options.out, overrides=overrides,
+        driver=options.driver, limit=None if options.timeout is None else time_of(options.timeout, "timeout"),
         progress=None if silent else _progress(),
-    )
-    path = None
+    )  # fmt: skip
+    path, results = None, folder.results()
     if options.with_report:
         from cosim.report import write_sweep_report
 
-        _write_reports(folder, silent)
-
+        _write_reports([folder.path / one.run for one in results if one.status == "complete" and one.run], silent)
         path = write_sweep_report(folder.path, chosen=options.chosen)
-    results = folder.results()
     failed = [result for result in results if result.status != "complete"]
     groups = groups_of_sweep(folder.path, results)
     main_figures(groups, options.chosen)  # refuses those that no run has
@@ -168,11 +161,10 @@ def _carry_out(loaded: Loaded, variants: Sequence[Variant], overrides: list[str]
         raise typer.Exit(1)
 
 
-def _write_reports(folder: SweepFolder, quiet: bool) -> None:
-    """A page for each complete run that has none; for the first runs only of a sweep with very many."""
+def _write_reports(runs: Sequence[Path], quiet: bool) -> None:
+    """A page for each of the runs that has none; for the first ones only of very many."""
     from cosim.report import write_report
 
-    runs = [folder.path / result.run for result in folder.results() if result.status == "complete" and result.run]
     left = [run for run in runs[:_PAGES] if not (run / "report.html").is_file()]
     if left and not quiet:
         note(f"writing {count(len(left), 'report')}")

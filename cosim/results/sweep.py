@@ -125,9 +125,9 @@ class SweepFolder:
             raise DamagedError(f"{file} is damaged: 'runs' is no list of runs")
         return found
 
-    def describe(self, scenario: Path, tasks: Sequence[RunTask]) -> None:
-        """Write down what is swept, besides what was."""
-        self.results()
+    def describe(self, scenario: Path, tasks: Sequence[RunTask]) -> list[JobResult]:
+        """Write down what is swept, besides what was; the results so far."""
+        results = self.results()
         before = self.description()
         new = {task.key for task in tasks}
         runs = [one for one in before.get("runs", ()) if one["key"] not in new]
@@ -139,6 +139,7 @@ class SweepFolder:
             "runs": [*runs, *({"key": task.key, "parameters": dict(task.parameters)} for task in tasks)],
             "last": None,
         })  # fmt: skip
+        return results
 
     def end(self) -> None:
         """Write down where the list of results ends, now that all are there."""
@@ -162,17 +163,10 @@ class SweepFolder:
 
 
 def run_sweep(
-    scenario: Path,
-    variants: Sequence[Variant],
-    executor: Executor,
-    *,
-    base: Path,
-    overrides: Sequence[str] = (),
-    driver: Literal["mosaik", "loop"] = "loop",
-    limit: float | None = None,
-    progress: Progress | None = None,
+    scenario: Path, variants: Sequence[Variant], executor: Executor, *, base: Path, overrides: Sequence[str] = (),
+    driver: Literal["mosaik", "loop"] = "loop", limit: float | None = None, progress: Progress | None = None,
     folder: SweepFolder | None = None,
-) -> SweepFolder:
+) -> SweepFolder:  # fmt: skip
     """Make the runs of `variants` that are not there yet, each within `limit` s of wall clock.
 
     They are added to `folder` if there is one, else they have a folder of their own under `base`.
@@ -186,8 +180,8 @@ def run_sweep(
     folder = folder or SweepFolder.create(base, name, list(tasks))
     with folder.held():
         wanted = [replace(task, base=str(folder.path)) for task in tasks.values()]
-        folder.describe(scenario, wanted)
-        there = {(r.key, r.basis) for r in folder.results() if r.status == "complete" and _kept(folder, r)}
+        so_far = folder.describe(scenario, wanted)
+        there = {(r.key, r.basis) for r in so_far if r.status == "complete" and _kept(folder, r)}
         left = [task for task in wanted if (task.key, task.basis) not in there]
         done, failed = len(wanted) - len(left), 0
         if progress:
@@ -213,12 +207,9 @@ def run_sweep(
 
 
 def _tasks(
-    scenario: Path,
-    variants: Sequence[Variant],
-    overrides: Sequence[str],
-    driver: Literal["mosaik", "loop"],
+    scenario: Path, variants: Sequence[Variant], overrides: Sequence[str], driver: Literal["mosaik", "loop"],
     limit: float | None,
-) -> tuple[str, dict[str, RunTask], set[str]]:
+) -> tuple[str, dict[str, RunTask], set[str]]:  # fmt: skip
     """The scenario's name, the tasks by key and the adapters used; variants with the same plan are one run.
 
     Plans are not kept: a thousand of them take gigabytes where the scenario is large.

@@ -14,7 +14,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,16 +24,18 @@ import numpy as np
 from cosim.contract.children import in_copies
 from cosim.contract.errors import CosimError, RunError
 from cosim.contract.seeds import stream
+from cosim.engine.continuum.prepared import Prepared
 from cosim.results.executor import Executor, RunTask, made, make_executor
 from cosim.results.load import ComputedRun
 from cosim.results.metrics import measure
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
-from cosim.scenario.plan.plan import Recording
+from cosim.scenario.plan.plan import Plan, Recording
 from cosim.twin.fitting.posterior import LEVEL
 from cosim.twin.prediction.draws import Settings, overrides
 from cosim.twin.problem import Floats
-from cosim.twin.scenario.batched import prepared, unbatchable
+from cosim.twin.scenario.batched import prepared, prepared_of
+from cosim.twin.scenario.effects import NotBatchableError
 
 Ended = Generator[tuple[int, Mapping[str, float | None] | str], None, None]  # number of the run, figures or an error
 _SATURATED = 0.8  # utilisation above which a queue amplifies
@@ -85,11 +87,14 @@ def predict(
     """
     chosen = [draws[k * len(draws) // count if len(draws) >= count else k % len(draws)] for k in range(count)]
     own = [(*settings, *overrides(one), f"run.seed={_seed(seed, k)}", "calibrate=null") for k, one in enumerate(chosen)]
-    plan = compile_plan(load(scenario, own[0]))
+    plan = compile_plan(loaded := load(scenario, own[0]))
     workers = workers or len(os.sched_getaffinity(0))
     other = any(one.signal == "task" and one != Recording("task", True, 0.0, (), ()) for one in plan.recordings)
-    if executor is None and not (plan.pacing > 0.0 or other or unbatchable(scenario, own[0])):
-        ended = _batched(scenario, own, workers)
+    first = None
+    with suppress(NotBatchableError):
+        first = None if executor is not None or plan.pacing > 0.0 or other else prepared_of(loaded, plan)
+    if first is not None:
+        ended = _batched(scenario, own, workers, (first, plan))
     else:
         ended = _whole(scenario, own, folder / "making", executor or make_executor("local", workers))
     figures: dict[int, Mapping[str, float | None]] = {}
@@ -111,10 +116,10 @@ def predict(
     return BandPrediction(plan.name, bands, len(figures), (*warnings, *reader_notes(bands)))
 
 
-def _batched(scenario: Path, own: Sequence[Sequence[str]], workers: int) -> Ended:
+def _batched(scenario: Path, own: Sequence[Sequence[str]], workers: int, begun: tuple[Prepared, Plan]) -> Ended:
     """The figures of each run, or why it has none, from forks of this process where it has no other thread."""
     alone = len(own) if workers == 1 or threading.active_count() > 1 else 1  # one compiles for the copies
-    yield from enumerate(_computed(scenario, own[:alone]))
+    yield from enumerate(_computed(scenario, own[:alone], begun))
     at_once = workers * max(len(own) // (20 * workers), 1)  # progress is reported twenty times
     for first in range(alone, len(own), at_once):
         some = own[first : first + at_once]
@@ -123,11 +128,15 @@ def _batched(scenario: Path, own: Sequence[Sequence[str]], workers: int) -> Ende
         yield from ((first + k, parts[k % workers][k // workers]) for k in range(len(some)))
 
 
-def _computed(scenario: Path, own: Sequence[Sequence[str]]) -> Iterator[Mapping[str, float | None] | str]:
+def _computed(
+    scenario: Path, own: Sequence[Sequence[str]], begun: tuple[Prepared, Plan] | None = None
+) -> Iterator[Mapping[str, float | None] | str]:
+    """The figures of each run, or why it has none; of the first one it may be `begun` already."""
     with closing(ComputedRun()) as run:
         for settings in own:
             try:
-                found, plan = prepared(scenario, settings)
+                found, plan = begun or prepared(scenario, settings)
+                begun = None
                 run.take(plan, *found.run())
                 yield {name: figure["value"] for name, figure in measure(run)["figures"].items()}
             except CosimError as error:

@@ -18,7 +18,7 @@ from cosim.engine.continuum.batches import Action, Batcher
 from cosim.engine.continuum.engine import Engine
 from cosim.engine.continuum.layout import COMPLETED
 from cosim.engine.continuum.prepared import HostRows, Prepared
-from cosim.scenario.load import load
+from cosim.scenario.load import Loaded, load
 from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.scenario.effects import LoadEffect, NotBatchableError, agree, columns, effects
 from cosim.twin.telemetry.quantities import Quantity, ValuePairing
@@ -41,6 +41,11 @@ def prepared(scenario: Path, overrides: Sequence[str]) -> tuple[Prepared, Plan]:
     """The engine's side of a scenario and its plan of one adapter. Raises `NotBatchableError` and `ScenarioError`."""
     loaded = load(scenario, [*overrides, "calibrate=null"])
     plan = compile_plan(loaded)
+    return prepared_of(loaded, plan), plan
+
+
+def prepared_of(loaded: Loaded, plan: Plan) -> Prepared:
+    """The engine's side of a plan of one adapter. Raises `NotBatchableError`."""
     if len(plan.adapters) != 1:
         raise NotBatchableError(f"it has {len(plan.adapters)} adapters, and only the continuum can be run in batches")
     (one,) = plan.adapters
@@ -53,7 +58,7 @@ def prepared(scenario: Path, overrides: Sequence[str]) -> tuple[Prepared, Plan]:
     found = used.kind.prepare(used.config, context, plan.events)
     if not isinstance(found, Prepared):
         raise NotBatchableError(f"adapter '{one.name}' cannot be run in batches here: fleets, real nodes, or its kind")
-    return found, plan
+    return found
 
 
 def unbatchable(scenario: Path, overrides: Sequence[str]) -> str:

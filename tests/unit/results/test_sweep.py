@@ -152,7 +152,7 @@ def test_an_error_while_appending_stops_the_runs(tmp_path, monkeypatch):
 
     made = Made()
     monkeypatch.setattr("cosim.results.sweep.os.fsync", full)
-    monkeypatch.setattr(SweepFolder, "describe", lambda *_: None)
+    monkeypatch.setattr(SweepFolder, "describe", lambda *_: [])
     with pytest.raises(RunError, match="No space left on device"):
         sweep(tmp_path, made)
     assert made.seeds == [1]

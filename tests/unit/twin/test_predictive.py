@@ -9,6 +9,7 @@ from benchmarks.predictive import predictive
 from benchmarks.twin_sound import in_turn, sharing
 from cosim.adapters.continuum.tests.test_demand import GRAPH, HEAD, TARIFF
 from cosim.results.executor import JobResult, carry_out
+from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.fitting.coverage import coverage
 from cosim.twin.prediction.predict import predict, reader_notes, summarise
@@ -175,3 +176,18 @@ def test_a_draw_that_cannot_be_is_counted_and_named(tmp_path):
     found = predict(file, draws, folder=tmp_path, count=5, workers=1)
     assert found.runs == 4
     assert any("1 of 5 runs failed" in line and "max power is below idle power" in line for line in found.warnings)
+
+
+def test_each_run_of_a_prediction_is_compiled_once(tmp_path, monkeypatch):
+    file, made = tmp_path / "one.cosim.yaml", []
+    file.write_text(BENCH)
+    for module in ("prediction.predict", "scenario.batched"):
+        monkeypatch.setattr(f"cosim.twin.{module}.compile_plan", lambda one: made.append(one) or compile_plan(one))
+    predict(
+        file,
+        [{"kinds.gateway.power.max": "6 W"}, {"kinds.gateway.power.max": "7 W"}],
+        folder=tmp_path,
+        count=3,
+        workers=1,
+    )
+    assert len(made) == 3
