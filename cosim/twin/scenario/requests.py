@@ -23,7 +23,7 @@ import numpy as np
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.hints import did_you_mean
-from cosim.contract.reading.columns import head, spellings
+from cosim.contract.reading.columns import head, plain_name, spellings
 from cosim.sources.tables.table import read
 from cosim.twin.models.station import Identified, ServiceStation, identify
 from cosim.twin.problem import Floats
@@ -37,6 +37,9 @@ ANSWERED = ("ended", "answered", "finished", "end", "completed", "departure", "e
 LASTED = ("duration", "response", "response_time", "latency", "elapsed", "took")
 _JMETER = ("timeStamp", "elapsed")  # both in ms
 _K6 = ("time", "http_req_duration")  # when a request ended, in s since 1970, and ms that it took
+# Columns of what was asked.
+_KINDS = frozenset({"label", "name", "url", "endpoint", "path", "route", "operation", "method", "group", "scenario",
+                    "service", "host", "hostname", "node", "instance", "server"})  # fmt: skip
 LEAST = 40  # requests of a table
 _OF_SPAN = 0.5  # of the time in which all came: no service is measured whose requests take longer
 _LATENCY = 0.0001  # s, the least that is written: a delay on a log scale is above 0
@@ -123,16 +126,24 @@ def requests(path: Path) -> RequestTable:
         end = stamps(table.column(answered), answered, unit, findings)
         same_clock((came, begin), (answered, end), path)
         ends = end.seconds
-    kept = np.isfinite(begin.seconds) & np.isfinite(ends) & (ends >= begin.seconds)
+    known = np.isfinite(begin.seconds) & np.isfinite(ends)
+    kept = known & (ends >= begin.seconds)
     kept &= ~failures(table, "requests", findings)
     if kept.sum() < LEAST:
         text = f"{int(kept.sum())} requests have two times of which the second is not earlier; {LEAST} are needed"
         taken += "".join(f"; {finding.message}" for finding in findings)
         raise ScenarioError(Problem(text, file=path, hint=taken))
     notes = [*table.left_out, *(finding.message for finding in findings)]
-    labels = np.unique(table.columns["label"][kept]) if "label" in table.columns else ()
-    if len(labels) > 1:
-        notes.append(f"requests of {len(labels)} kinds are taken as one service: {', '.join(map(str, labels[:6]))}")
+    if early := int((known & (ends < begin.seconds)).sum()):
+        notes.append(f"{early} rows have an answer before the request; they are left out")
+    rows = np.stack([np.asarray(column).astype(str) for column in table.columns.values()], axis=1)[kept]
+    if again := len(rows) - len(np.unique(rows, axis=0)):
+        notes.append(f"{again} rows are equal to others in every cell, and count: was the file written twice?")
+    for name, column in table.columns.items():
+        kinds = np.unique(np.asarray(column).astype(str)[kept]) if plain_name(name) in _KINDS else ()
+        if 1 < len(kinds) < 0.5 * len(rows):  # else it names the requests
+            text = f"requests of {len(kinds)} kinds ('{name}') are taken as one service"
+            notes.append(f"{text}: {', '.join(kinds[:6])}")
     order = np.flatnonzero(kept)[np.argsort(begin.seconds[kept], kind="stable")]
     span, took = float(np.ptp(begin.seconds[order])), float(np.median(ends[order] - begin.seconds[order]))
     if took > _OF_SPAN * span:

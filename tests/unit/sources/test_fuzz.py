@@ -129,7 +129,7 @@ def test_requests(tmp_path_factory, data):
         assert (found.ended - found.created).mean() == pytest.approx(took / 1e3, abs=1e-6)
         assert bool(found.notes) == parents
     else:
-        assert "requests of 2 kinds are taken as one service: all, ask" in found.notes
+        assert "requests of 2 kinds ('label') are taken as one service: all, ask" in found.notes
 
 
 def cut(draw, part, odds=12):

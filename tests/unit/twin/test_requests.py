@@ -253,3 +253,14 @@ def test_a_service_of_one_s_own_is_measured_over_http(tmp_path):
     assert found.own.identified.station.capacity < 130.0
     assert [one.load for one in found.again] == [0.8]
     assert 0.01 < found.again[0].mean < found.again[0].p95
+
+
+def test_what_a_table_of_requests_hides_is_noted(tmp_path):
+    """Kinds of requests as k6, proxies and tracers name them, answers before their requests, rows written twice."""
+    rows = [f"{0.1 * k},{0.1 * k + (0.02 if k % 10 else -0.02)},{'/a' if k % 2 else '/b'},{k}" for k in range(100)]
+    (tmp_path / "t.csv").write_text("\n".join(["sent,ended,endpoint,name", *rows, *rows[1:4], ""]))
+    assert requests(tmp_path / "t.csv").notes == (
+        "10 rows have an answer before the request; they are left out",
+        "3 rows are equal to others in every cell, and count: was the file written twice?",
+        "requests of 2 kinds ('endpoint') are taken as one service: /a, /b",
+    )
