@@ -40,6 +40,7 @@ _SPELT: Mapping[str, Mapping[float, str]] = {
     "angle": {1.0: "degree degrees °", 1e-7: "dege7", 0.01: "cdeg"},
 }  # fmt: skip
 DAY = 86400.0  # s
+_SUNDAY = 3  # days after 1970-01-01, a Thursday
 _NO_UNIT = frozenset({"utc", "gmt", "unix", "epoch", "iso", "iso8601", "local", "local_time", "wgs84"})
 _BRACKETS = re.compile(r"\s*([^\[({<]*?)[\s_]*[\[({<]\s*([^\])}>]*?)\s*[\])}>]\s*")
 _AMOUNT = re.compile(r"\s*([-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][-+]?\d+)?)\s*([^\s\d.,;~<>+-][^;,~<>\d]*?)?\s*")
@@ -204,8 +205,27 @@ def past_midnight(seconds: Floats, group: NDArray[np.int64] | None = None) -> tu
 def _dates(cells: list[str], column: NDArray[Any], name: str) -> Stamps:
     dates = [date_of(cell) for cell in cells]
     local = sum(date is not None and date.tzinfo is None for date in dates)
-    utc = [np.nan if date is None else date.replace(tzinfo=date.tzinfo or UTC).timestamp() for date in dates]
-    return _stamps(column, name, np.array(utc), absolute=True, strict=False)._replace(local=local)
+    utc = np.array([np.nan if date is None else date.replace(tzinfo=date.tzinfo or UTC).timestamp() for date in dates])
+    if local and (row := _hour_again(utc)):
+        text = f"'{name}' falls from '{cells[row - 1]}' to '{cells[row]}', as clocks do when summer time ends"
+        raise ScenarioError(Problem(text, hint="write times in UTC, as 2030-01-31T12:00:00Z, or with their zone"))
+    return _stamps(column, name, utc, absolute=True, strict=False)._replace(local=local)
+
+
+def _hour_again(seconds: Floats) -> int:
+    """The row at which an hour of times without a zone begins for the second time, 0 for none.
+
+    Clocks are set back by an hour at 02:00 or 03:00 of a Sunday, and the rows go on without a gap.
+    """
+    steps = np.diff(seconds)
+    falls = np.flatnonzero(steps < 0.0)
+    if len(falls) != 1:
+        return 0
+    row = int(falls[0]) + 1
+    hour = seconds[row] % DAY / 3600.0
+    sunday = int(seconds[row] // DAY) % 7 == _SUNDAY
+    begins = min(abs(hour - 1.0), abs(hour - 2.0)) * 3600.0 <= 60.0
+    return row if sunday and begins and abs(steps[row - 1] + 3600.0) <= 60.0 else 0
 
 
 def _clocks(cells: list[str], column: NDArray[Any], name: str) -> Stamps:
