@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import zlib
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -44,6 +45,7 @@ _BESIDE = ("vehicle_lane", "vehicle_edge", "vehicle_type", "person_id", "contain
 _WALKING = ("DEFAULT_PEDTYPE", "DEFAULT_CONTAINERTYPE")
 BYTES_PER_SAMPLE = 160  # of memory at the peak: the raw columns and their sorted copies
 FLIGHTS = (".ulg", ".tlog", ".bin")  # logs of autopilots
+_EXACT = 16  # digits of a name up to which it is a number of its own
 _CHUNK = 1 << 20  # bytes of XML handed to the parser at once
 
 
@@ -161,10 +163,13 @@ def _choose(found: tuple[str, ...], columns: Mapping[str, str], line: int | None
             if columns[quantity]:
                 chosen[quantity] = columns[quantity]
         else:
-            words = {_head(quantity, name).word: name for name in reversed(found)}
-            match = next((words[name] for name in names if name in words), None)
-            if match is not None:
-                chosen[quantity] = match
+            words = [_head(quantity, name).word for name in found]
+            word = next((name for name in names if name in words), None)
+            if word is not None:
+                chosen[quantity], *others = (name for name, other in zip(found, words, strict=True) if other == word)
+                if {*others} - {chosen[quantity]}:
+                    text = f"'{chosen[quantity]}' and '{others[0]}' are both {quantity}; write which of them counts"
+                    raise UnreadableError(f"{text}: columns: {{{quantity}: '{others[0]}'}}", line)
         if quantity in chosen and math.isnan((taken := _head(quantity, chosen[quantity])).factor):
             known = ", ".join(DIMENSIONS[_DIMENSIONS[quantity]])
             message = f"the unit '{taken.unit}' of column '{chosen[quantity]}' is none of {_DIMENSIONS[quantity]}"
@@ -274,6 +279,8 @@ def _read_table(
         said = _head(quantity, name)
         if quantity == "time":
             found = stamps(read["time"], "time", None if dated else said.unit or None)
+            if found.wrong:
+                raise UnreadableError(f"'{name}' has {found.wrong} times of another size, the first {found.example}")
             if found.absolute:  # a run begins at time 0
                 begin = float(np.nanmin(found.seconds))
                 taken.append(f"time counts from {np.datetime64(round(begin * 1e3), 'ms')}Z")
@@ -290,10 +297,21 @@ def _read_table(
     if 0 < zoneless < count:
         doubts.append(f"{zoneless} times name no time zone, and others do: they are taken as UTC")
     doubts += [f"{midnights} times of day pass midnight: the rows behind are of the next day"] if midnights else []
+    doubts += _spellings(codes)
     declared = chosen["time"] == NAMES["time"][0]  # SUMO's
     return TrajectorySamples(
         tuple(codes), member, read, begin=begin, declared=declared, taken=tuple(taken), doubts=tuple(doubts)
     )
+
+
+def _spellings(names: Iterable[str]) -> Iterator[str]:
+    """A doubt where members have one number in several spellings, as programs write `1` and `1.0` for one column."""
+    known: dict[float, str] = {}
+    for name in names:
+        with suppress(ValueError):
+            if len(name) < _EXACT and (other := known.setdefault(float(name), name)) != name:
+                yield f"'{other}' and '{name}' are one number and two members: is it one, in two spellings?"
+                return
 
 
 def _walkers(batch: pa.RecordBatch, named: pa.Array) -> pa.Array:

@@ -62,6 +62,8 @@ def _off(config: ReplayConfig, context: Context, found: Trajectories) -> Iterato
         yield Problem(text, f"{block}.offset", hint=f"write  offset: {first * 1e-9:g} s", fatal=False)
     for doubt in found.doubts:
         yield Problem(f"'{config.file}': {doubt}", block, fatal=False)
+    if found.gaps and config.gap is None:
+        yield Problem(f"'{config.file}' has {found.gaps}", block, hint="with 'gap: 10 s' it is absent", fatal=False)
     geo, (_, places) = context.scene.geo, found.at(first, interpolate=False, gap=None)
     x, y, z = (float(places[axis][0]) for axis in "xyz")
     if geo is not None and found.heights[1] < -DEEP and math.hypot(x, y) < FAR:

@@ -88,6 +88,7 @@ def read_px4(path: Path, most: int) -> list[FlightLog]:
         flight = _positions(path.name.partition(".")[0], log)
         _attitude(flight, log.rows("vehicle_attitude"))
         _state(flight, log.rows("battery_status"), log.rows("vehicle_status"))
+    flight.doubts += ["its last message is cut off: the log ends there"] if log.cut else []
     for topic in _TOPICS:
         several = sorted(number for (name, number), rows in log.topics.items() if name == topic and len(rows))
         if len(several) > 1:

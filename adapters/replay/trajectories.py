@@ -16,6 +16,7 @@ EARTH = 6.371e6  # m, mean radius
 FASTEST = 1000.0  # m/s between two samples; a higher speed means wrong units
 MOVING = 1.0  # m/s, below which a position that trembles says nothing of a speed
 DOUBTFUL, WRONG = 1.8, 10.0  # times that the speeds of a file and the motion in it may differ; 1.94: knots
+LONG, WIDE = 10.0, 20.0  # s, and times the usual distance of samples, above which there is a gap
 ASIDE = 60.0  # deg between heading and motion, beyond which an angle may be another one
 COLUMNS = ("x", "y", "z", "speed", "heading")
 HELD = ("mode", "armed", "failsafe")  # what holds until the next sample
@@ -83,6 +84,15 @@ class Trajectories:
         self.begin, self.taken = samples.begin, samples.taken
         found = self._contradiction(given, travel, step, same, declared=samples.declared)
         self.doubts = (*samples.doubts, *found)
+        usual = float(np.median(step[same])) if same.any() else 0.0
+        wide = np.flatnonzero(same & (step > max(LONG, WIDE * usual)) & (travel > MOVING * LONG))
+        self.gaps = ""
+        if len(wide):
+            at = int(wide[np.argmax(step[wide])])
+            self.gaps = (
+                f"no positions for {step[at]:.4g} s behind {self._moment[at] * 1e-9:.6g} s, in which "
+                f"'{self.ids[member[at]]}' moves straight; {len(wide)} gaps in all, {usual:.3g} s are usual"
+            )
         if "heading" in given and not samples.declared:
             motion = self._headings(np.diff(x), np.diff(y), travel, same)
             moving = np.flatnonzero(same & (travel > MOVING * step))

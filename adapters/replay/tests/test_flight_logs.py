@@ -399,3 +399,9 @@ def test_what_is_no_mavlink_log_is_refused(tmp_path, name, data):
     path.write_bytes(data)
     with pytest.raises(UnreadableError):
         read(path, {}, 1e9)
+
+
+def test_a_log_that_is_cut_off_says_so(tmp_path):
+    path = tmp_path / "a.ulg"
+    path.write_bytes(flight()[:-3])
+    assert "its last message is cut off: the log ends there" in read(path, {}, 1e9).doubts

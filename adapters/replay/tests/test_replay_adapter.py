@@ -503,3 +503,44 @@ def test_doubtful_columns_of_strangers_are_told(tmp_path, header, rows, said):
 def test_blanks_around_an_id_are_no_part_of_it(tmp_path):
     table(tmp_path / "t.csv", [(0, " a", 0, 0), (1, "a ", 1, 0)])
     assert list(named(step(started(tmp_path, "t.csv"), 1.0))) == ["a"]
+
+
+def test_members_whose_names_are_one_number_are_warned_of(tmp_path):
+    rows = [(k, name, 10 * k, 0) for name in ("1", "x2", "1.0", "9007199254740992", "9007199254740993") for k in (0, 1)]
+    (found,) = checked(tmp_path, table(tmp_path / "t.csv", rows), None)
+    assert "'1' and '1.0' are one number and two members" in found.message
+
+
+def test_two_columns_of_one_quantity_are_refused_until_one_is_named(tmp_path):
+    file = table(tmp_path / "t.csv", [(0, "d", 0, 0, 0), (1, "d", 10, 32.8, 0)], "time,id,x,x (ft),y")
+    (found,) = checked(tmp_path, file, None)
+    assert "'x' and 'x (ft)' are both x" in found.message
+    assert checked(tmp_path, file, None, columns={"x": "x (ft)"}) == []
+
+
+@pytest.mark.parametrize("zone", ["", "+02:00"])
+def test_an_hour_that_comes_twice_is_refused_where_no_zone_tells_them_apart(tmp_path, zone):
+    """Clocks of the European Union go back from 03:00 to 02:00 on the last Sunday of October."""
+    rows = [(f"2026-10-25 02:59:{50 + k}{zone}", "d", 10 * k, 0) for k in range(10)]
+    rows += [(f"2026-10-25 02:00:0{k}{zone and '+01:00'}", "d", 100 + 10 * k, 0) for k in range(10)]
+    found = checked(tmp_path, table(tmp_path / "t.csv", rows), None)
+    assert [("as clocks do when summer time ends" in one.message, one.fatal) for one in found] == [(True, True)] * (
+        not zone
+    )
+
+
+@pytest.mark.parametrize(("gap", "after", "warned"), [(None, 600, 1), ("10 s", 600, 0), (None, 90, 0)])
+def test_long_gaps_are_warned_of_unless_the_scenario_has_a_key_for_them(tmp_path, gap, after, warned):
+    """Where a member stays at its place meanwhile, there is nothing to say."""
+    rows = [(k, "d", 10 * k, 0) for k in range(10)] + [(60 + k, "d", after + 10 * k, 0) for k in range(5)]
+    found = checked(tmp_path, table(tmp_path / "t.csv", rows), None, **({"gap": gap} if gap else {}))
+    said = [
+        "no positions for 51 s behind 9 s, in which 'd' moves straight; 1 gaps in all" in one.message for one in found
+    ]
+    assert said == [True] * warned
+
+
+def test_times_in_two_units_are_refused_by_the_first_that_is_of_another_size(tmp_path):
+    rows = [((1777629600 + k) * (1000 if k > 5 else 1), "d", 10 * k, 0) for k in range(11)]
+    (found,) = checked(tmp_path, table(tmp_path / "t.csv", rows), None)
+    assert "'time' has 5 times of another size, the first 1777629606000" in found.message
