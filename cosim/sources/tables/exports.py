@@ -68,6 +68,7 @@ def columns(text: str) -> ExportedColumns:
     lost, units = Counter[str](), dict[str, str]()
     try:
         rows = list(read(text, lost, units))
+        _count_falls(rows, lost)
     except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
         raise ValueError(f"the export is not as its program writes it: {type(error).__name__} {error}") from None
     left_out = tuple(f"{count} {what}" for what, count in lost.items())
@@ -84,6 +85,18 @@ def columns(text: str) -> ExportedColumns:
             else np.array(["" if cell is None else str(cell) for cell in cells], dtype=str)
         )
     return ExportedColumns(found, left_out, {name: unit for name, unit in units.items() if unit})
+
+
+def _count_falls(rows: list[Row], lost: Counter[str]) -> None:
+    """Note where a counter of a series falls: its program began again, and so did the counter."""
+    before: dict[tuple[Any, ...], float] = {}
+    for row in rows:
+        counted = next((name for name in row if name.endswith("_total")), None)
+        if counted is not None:
+            series = (counted, *((name, value) for name, value in row.items() if name not in ("time", counted)))
+            if row[counted] < before.get(series, row[counted]):
+                lost[f"falls of '{counted}', whose counter began again: its values are totals since then"] += 1
+            before[series] = row[counted]
 
 
 def _json(text: str, lost: Counter[str], units: dict[str, str]) -> Iterator[Row]:

@@ -115,3 +115,17 @@ def test_openmetrics_counts_seconds_and_the_older_format_milliseconds(tmp_path):
     (tmp_path / "b.prom").write_text('# TYPE up gauge\nup{instance="a:1"} 1 1893456000.5 # {trace="x"} 1\n# EOF\n')
     assert read(tmp_path / "a.prom").column("time").tolist() == [1893456000.0]
     assert read(tmp_path / "b.prom").column("time").tolist() == [1893456000.5]
+
+
+def test_a_counter_that_begins_again_is_noted_by_series(tmp_path):
+    series = [
+        {
+            "metric": {"__name__": "joules_total", "instance": name},
+            "values": [[1893456000 + k, str(v)] for k, v in rows],
+        }
+        for name, rows in (("a", enumerate([5, 7, 1, 2])), ("b", enumerate([1, 2, 3, 4])))
+    ]
+    found = read(
+        prometheus(tmp_path / "a.json", [*series, {**GAUGE, "values": [[1893456000, "5"], [1893456001, "4"]]}])
+    )
+    assert found.left_out == ("1 falls of 'joules_total', whose counter began again: its values are totals since then",)
