@@ -192,34 +192,44 @@ def _took(config: SumoConfig, context: Context) -> Iterator[Problem]:
             yield Problem(text, at, fatal=False, note=True, memory=MEMORY * size)
     begin = _seconds(given.get("begin", given.get("b", "0"))) if config.begin is None else config.begin
     for text, file in files.items():
-        counts, departs = departures(file)
+        counts, departs, faults = departures(file)
         first, last = min(departs, default=math.nan), max(departs, default=math.nan)
         what = ", ".join(f"{number} {name}{'s' * (number > 1)}" for name, number in counts.items()) or "no vehicle"
         last_text = "on" if math.isinf(last) else f"to {last:g} s"
         span = "" if math.isnan(first) else f", which depart from {first:g} s {last_text}"
         yield Problem(f"'{text}' has {what}{span}", at, fatal=False, note=True)
+        for what, number in faults.items():
+            yield Problem(f"{number} entries of '{text}' {what}", at, fatal=False)
         if last < begin or first >= begin + context.duration:
             message = f"all of '{text}' departs from {first:g} s {last_text}, and the run is {begin:g} s to "
             hint = f"write  begin: {first:g} s"
             yield Problem(f"{message}{begin + context.duration:g} s of SUMO's time", at, hint=hint, fatal=False)
 
 
-def departures(file: Path) -> tuple[Counter[str], list[float]]:
-    """How many vehicles, trips, flows and persons a file of routes has, and when (s) they depart.
+def departures(file: Path) -> tuple[Counter[str], list[float], Counter[str]]:
+    """How many vehicles, trips, flows and persons a file of routes has, when (s) they depart, and what is wrong.
 
     A flow without an end has an infinite one.
     """
     from xml.parsers import expat
 
-    counts, departs = Counter[str](), list[float]()
+    counts, departs, faults, seen = Counter[str](), list[float](), Counter[str](), set[tuple[str, str]]()
+    latest = -math.inf
 
     def element(name: str, attributes: dict[str, str]) -> None:
         if name in ("vehicle", "trip", "flow", "person", "personFlow"):
+            nonlocal latest
             counts[name] += 1
+            who = "vehicle" if name == "trip" else name, attributes.get("id", "")
+            faults["have the id of another, which ends the run as they depart"] += who in seen
+            seen.add(who)
             ends = {"end": "inf"} if name in ("flow", "personFlow") and "number" not in attributes else {}
             times = {**ends, **attributes}
             found = [_seconds(times[key]) for key in ("depart", "begin", "end") if key in times]
             departs.extend(time for time in found if not math.isnan(time))
+            if found and not math.isnan(found[0]):
+                faults["depart before one above them, and SUMO leaves them out: sort the file"] += found[0] < latest
+                latest = max(latest, found[0])
 
     parser = expat.ParserCreate()
     parser.StartElementHandler = element
@@ -227,8 +237,8 @@ def departures(file: Path) -> tuple[Counter[str], list[float]]:
         with opened(file) as stream:
             parser.ParseFile(stream)
     except (OSError, EOFError, expat.ExpatError, zlib.error):
-        return Counter(), []  # SUMO reports it better
-    return counts, departs
+        return Counter(), [], Counter()  # SUMO reports it better
+    return counts, departs, +faults
 
 
 def _seconds(text: str) -> float:

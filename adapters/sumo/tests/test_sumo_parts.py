@@ -128,6 +128,22 @@ def test_what_routes_have_is_told_and_that_none_departs_during_the_run(
         assert [one.hint[:12] for one in found if not one.note] == ["write  begin"] * warned
 
 
+@pytest.mark.parametrize(
+    ("routes", "said"),
+    [
+        ("<trip id='a' depart='9'/><trip id='b' depart='1'/><flow id='a' begin='9' end='12' number='2'/>",
+         "1 entries of 'r.rou.xml' depart before one above them"),
+        ("<trip id='a' depart='1'/><vehicle id='a' depart='1'/>", "1 entries of 'r.rou.xml' have the id of another"),
+    ],
+)  # fmt: skip
+def test_routes_that_sumo_would_leave_out_or_stop_at_are_warned_of(tmp_path: Path, routes: str, said: str) -> None:
+    (tmp_path / "n.net.xml").write_text("<net/>")
+    (tmp_path / "r.rou.xml").write_text(f"<routes>{routes}</routes>")
+    config = SumoConfig.model_validate({"network": "n.net.xml", "routes": "r.rou.xml"})
+    (warned,) = (one for one in reported(config, make_context(tmp_path, "cars")) if not one.note)
+    assert said in warned.message
+
+
 def test_the_command_line_holds_what_the_block_says(tmp_path: Path) -> None:
     for name in ("n.net.xml", "r.rou.xml"):
         (tmp_path / name).write_text("<x/>")
