@@ -182,7 +182,9 @@ class _Reader:
         if name != self._element or self._left:
             return
         tags, self._element = self._tags, ""
-        if name == "way":
+        if name == "way" and self._id in self._ways:
+            self.kinds["again"] += 1
+        elif name == "way":
             self._ways[self._id] = self._refs
             self.kinds["ways"] += 1
             self.kinds["Lanelet2's"] += tags.get("type") in _LANELET
@@ -301,6 +303,8 @@ def _notices(file: Path, reader: _Reader) -> list[Notice]:
     city, found = reader.city, []
     if count := reader.kinds["deleted"]:
         found.append(Notice("note", file, None, "action", f"{count} ways and relations are deleted: they are left out"))
+    if count := reader.kinds["again"]:
+        found.append(Notice("note", file, None, "id", f"{count} ways are in it more than once: each is taken once"))
     if city.unknown:
         some = ", ".join(f"{text} ({count})" for text, count in city.unknown.most_common(6))
         count = city.unknown.total()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -25,6 +25,7 @@ from cosim.contract.units import parse, show
 from cosim.sources.importing.imported import Imported, Notice
 
 MOST = 5_000
+_FAR = 300e3  # m from the others, beyond which a station is of another area
 _NAMES = {
     "latitude": ("latitude", "lat", "y_wgs84"),
     "longitude": ("longitude", "lon", "lng", "long"),
@@ -94,10 +95,34 @@ def read_stations(file: Path) -> tuple[list[StationSite], list[Notice]]:
             found.append(StationSite(name, station.latitude, station.longitude, station.keys))
     if problems:
         raise ScenarioError(problems)
+    notices += _doubts(found, placed, heads, file)
     if "azimuth" in heads:
         text = "cells radiate alike in all directions; the sectors of a site are cells of their own at one place"
         notices.append(Notice("ignored", file, 1, heads["azimuth"][0], text))
     return found, notices
+
+
+def _doubts(
+    stations: Sequence[StationSite],
+    rows: Sequence[tuple[int, Mapping[str, str]]],
+    heads: Mapping[str, tuple[str, str]],
+    file: Path,
+) -> Iterator[Notice]:
+    """What is not read, what is there twice, and stations too far from the others to be of one area."""
+    known = {column for column, _ in heads.values()}
+    if unread := [column for column in rows[0][1] if column not in known]:
+        yield Notice("note", file, 1, unread[0], f"columns that are not read: {', '.join(unread[:12])}")
+    if again := len(rows) - len({tuple(row.values()) for _, row in rows}):
+        yield Notice("note", file, None, "name", f"{again} rows are equal to others in every cell, and count")
+    spots = np.array([(one.latitude, one.longitude) for one in stations])
+    middle = spots[np.argsort(spots[:, 0])[len(spots) // 2]]
+    frame = LocalFrame(float(middle[0]), float(middle[1]))
+    away, turned = (np.linalg.norm(frame.to_local(one, other), axis=0) for one, other in (spots.T, spots.T[::-1]))
+    if (far := away > _FAR).any():
+        text = f"{int(far.sum())} stations are up to {away.max() / 1e3:,.0f} km from the others"
+        if count := int((far & (turned < _FAR)).sum()):
+            text += f"; {count} of them would not be with latitude and longitude exchanged"
+        yield Notice("note", file, None, heads["latitude"][0], text)
 
 
 def read(file: Path, *, users: int = 100, seed: int = 1) -> Imported:
@@ -192,7 +217,8 @@ def _json_rows(text: str, file: Path, notices: list[Notice]) -> list[tuple[int, 
         raise ScenarioError(Problem(f"is no JSON: {error}", file=file)) from None
     if isinstance(data, dict) and data.get("type") in ("FeatureCollection", "Feature"):
         try:
-            points = [one for one in features(data) if one["geometry"].get("type") == "Point"]
+            whole = features(data)
+            points = [one for one in whole if one["geometry"].get("type") == "Point"]
         except (ValueError, AttributeError) as error:
             raise ScenarioError(Problem(f"is no map of stations: {error}", file=file)) from None
         data = [
@@ -200,6 +226,8 @@ def _json_rows(text: str, file: Path, notices: list[Notice]) -> list[tuple[int, 
              "latitude": one["geometry"]["coordinates"][1]}
             for one in points
         ]  # fmt: skip
+        if lost := len(whole) - len(points):
+            notices.append(Notice("note", file, None, "geometry", f"{lost} features that are no points are left out"))
         if high := raised(points):
             text = f"of {high} points the third coordinate, a height above the sea or the ellipsoid, has no effect"
             notices.append(Notice("ignored", file, None, "coordinates", text))

@@ -43,7 +43,7 @@ def test_stations(tmp_path_factory, data):
     assert [one.latitude for one in found] == [45.06, 45.06]
     assert parse(found[0].keys["height"], "length") == pytest.approx(30.0)
     assert len({one.name for one in found}) == 2
-    assert len(notices) == (empty and form == "json") or form != "json"
+    assert len(notices) == 1 + empty or form != "json"  # each is there twice
 
 
 HEIGHTS = {"{} m": 1.0, "{}": 1.0, "{}m": 1.0, "{} ft": 1 / 0.3048, "{}'": 1 / 0.3048, "{} cm": 100.0, "{} km": 1e-3}

@@ -7,6 +7,7 @@ import gzip
 import json
 import lzma
 import math
+import re
 import sys
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -62,7 +63,8 @@ def test_stations_of_another_place_are_refused_and_far_ones_told(tmp_path):
     with pytest.raises(ScenarioError, match=r"has no station within 5 km of a road of town.osm"):
         osm.read(town, stations=table)
     table.write_text(f"latitude,longitude,name\n1,1,a\n{LATITUDE},{LONGITUDE},b\n")
-    (reported,) = osm.read(town, stations=table).notices
+    far, reported = osm.read(town, stations=table).notices
+    assert "1 stations are up to" in str(far)
     assert "over 5 km from any road: station-a" in str(reported)
 
 
@@ -256,6 +258,7 @@ def test_a_download_of_opencellid_is_read_as_it_is(tmp_path, pack, header):
     assert [one.text for one in notices] == [
         *["has no header: its columns are those of OpenCelliD's downloads"] * (not header),
         "1 rows without a place are left out",
+        f"columns that are not read: {', '.join(name for name in names.split(',') if name not in ('lon', 'lat'))}",
     ]
 
 
@@ -384,3 +387,33 @@ def test_stations_at_no_place_and_heights_of_points_are_told(tmp_path):
     file.write_text(json.dumps({"type": "FeatureCollection", "features": points}))
     _, notices = stations.read_stations(file)
     assert [one.level for one in notices if "third coordinate" in one.text] == ["ignored"]
+
+
+def test_what_of_a_table_of_stations_is_doubtful_is_noted(tmp_path):
+    file = tmp_path / "s.csv"
+    file.write_text("lat,lon,earfcn\n45.0,7.6,1300\n45.01,7.61,1300\n45.01,7.61,1300\n7.6,45.0,1300\n")
+    found, notices = stations.read_stations(file)
+    assert len(found) == 4
+    assert [one.text for one in notices] == [
+        "columns that are not read: earfcn",
+        "1 rows are equal to others in every cell, and count",
+        "1 stations are up to 5,322 km from the others; 1 of them would not be with latitude and longitude exchanged",
+    ]
+    angle = math.acos(math.sin(a := math.radians(45.0)) * math.sin(b := math.radians(7.6))
+                      + math.cos(a) * math.cos(b) * math.cos(a - b))  # fmt: skip
+    assert 2 * 6371.0 * math.sin(angle / 2) == pytest.approx(5322.0, rel=2e-3)  # km through the earth
+    feature = {"type": "Feature", "properties": {}, "geometry": {"type": "Point", "coordinates": [7.6, 45.0]}}
+    line = {**feature, "geometry": {"type": "LineString", "coordinates": [[7.6, 45.0], [7.7, 45.0]]}}
+    file.write_text(json.dumps({"type": "FeatureCollection", "features": [feature, line]}))
+    assert [one.text for one in stations.read_stations(file)[1]] == ["1 features that are no points are left out"]
+
+
+def test_ways_that_joined_extracts_have_twice_count_once(tmp_path):
+    once, twice = tmp_path / "once.osm", tmp_path / "twice.osm"
+    grid(once)
+    text = once.read_text()
+    ways = re.findall(r"<way.*?</way>", text, re.DOTALL)
+    twice.write_text(text.replace("</osm>", f"{''.join(ways)}</osm>"))
+    one, other = osm.read(once), osm.read(twice)
+    assert one.facts == other.facts
+    assert f"{len(ways)} ways are in it more than once" in " ".join(notice.text for notice in other.notices)
