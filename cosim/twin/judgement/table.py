@@ -9,7 +9,6 @@ to look at where simulations of the fitted model never show it.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -210,14 +209,3 @@ def figures(course: Course) -> Floats:
         return np.full(len(TABLE), np.nan)
     with np.errstate(all="ignore"):
         return np.array([one.of(course) for one in TABLE], np.float64)
-
-
-def markdown() -> str:
-    """The table as docs/twin-data.md has it."""
-    sides = {0: "other", 1: "more", -1: "less"}
-    rows = [f"| {one.name} | {sides[one.side]} | {one.least:.3g} | {one.remedy} |" for one in TABLE]
-    return "\n".join(["| Statistic | than simulated | by at least | What to look at |", "|---|---|---|---|", *rows])
-
-
-if __name__ == "__main__":
-    sys.stdout.write(markdown() + "\n")
