@@ -1,8 +1,6 @@
-"""The table of statistics by which data and models are judged; `docs/twin-data.md` shows it.
+"""The table of statistics by which data and models are judged.
 
-    python -m cosim.twin.judgement.table
-
-prints it as the page has it. A row names a statistic of a node's values, from which difference on it matters, and what
+A row names a statistic of a node's values, from which difference on it matters, and what
 to look at where simulations of the fitted model never show it.
 """
 

@@ -193,16 +193,6 @@ def test_too_few_values_say_nothing():
     assert of_case(case).subjects == ()
 
 
-def test_the_page_has_the_table():
-    page = (Path(__file__).parents[4] / "docs" / "twin-data.md").read_text(encoding="utf-8")
-    sides = {0: "", 1: ", more", -1: ", less"}
-    remedies = {}
-    for one in TABLE:
-        remedies.setdefault(one.remedy, []).append(f"{one.name} ({one.least:.3g}{sides[one.side]})")
-    missing = [row for remedy, names in remedies.items() if (row := f"| {'; '.join(names)} | {remedy} |") not in page]
-    assert not missing
-
-
 def test_a_name_stands_once():
     assert len(set(NAMES)) == len(NAMES)
 
