@@ -44,7 +44,7 @@ links:
   - {between: [small-*, fast], rate: 200 Mbit/s, delay: 8 ms}
   - {between: [fast, cloud], rate: 100 Mbit/s, delay: 40 ms}
 workloads:
-  pictures: {from: camera-*, arrivals: ARRIVALS, input: exponential 100 kB, output: 2 kB, work: WORK, deadline: 400 ms}
+  tasks: {from: camera-*, arrivals: ARRIVALS, input: exponential 100 kB, output: 2 kB, work: "WORK", deadline: 400 ms}
 """
 POISSON, MEAN = "poisson 4 Hz", "exponential 150 Mcycles"
 TASKS = {  # name -> what is put into the yard: the continuum's block, arrivals, work, further lines
@@ -149,7 +149,7 @@ class Steps:
 
 def ppo(steps: Steps, actor: nn.Module, count: int) -> None:
     critic, length = net(), 512
-    optimiser = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=3e-3)
+    optimiser = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=1e-3)
     for _ in range(count // length):
         kept: list[tuple[Any, ...]] = []
         for _ in range(length):
@@ -305,7 +305,7 @@ def any_host(state: State) -> NDArray[np.int64]:
 
 def plain() -> dict[str, Policy]:
     """Policies without learning beforehand, made anew for a run."""
-    named = {name: scheduler(name).policy("task") for name in ("edf", "bandit")}
+    named = {name: scheduler(name).policy("continuum") for name in ("edf", "bandit")}
     return {"random": any_host, "least-loaded": least_loaded, **named}
 
 
