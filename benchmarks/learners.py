@@ -176,7 +176,7 @@ def ppo(steps: Steps, actor: nn.Module, count: int) -> None:
                 missed = (critic(rows[part]).mean(1)[:, 0] - returns[part]) ** 2
                 loss = -clipped.mean() + 0.5 * missed.mean() - 0.01 * policy.entropy().mean()
                 optimiser.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
+                loss.backward()
                 optimiser.step()
 
 
@@ -220,7 +220,7 @@ def dqn(steps: Steps, worth: nn.Module, count: int) -> None:
             aim = reward + GAMMA * (1 - ended) * scores(target, following, allowed).gather(1, best)[:, 0]
         loss = functional.smooth_l1_loss(scores(worth, rows, usable).gather(1, host[:, None])[:, 0], aim)
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimiser.step()
         follow(target, worth)
 
@@ -253,7 +253,7 @@ def sac(steps: Steps, actor: nn.Module, count: int) -> None:
             aim = reward + GAMMA * (1 - ended) * (chance * (least - alpha * logs)).sum(1)
         error = sum(((worth(rows)[..., 0].gather(1, host[:, None])[:, 0] - aim) ** 2).mean() for worth in worths)
         critics.zero_grad()
-        error.backward()  # type: ignore[union-attr]
+        error.backward()
         critics.step()
         chance, logs = spread(rows, usable)
         with torch.no_grad():
