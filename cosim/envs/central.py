@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import gymnasium
 import numpy as np
@@ -161,7 +161,7 @@ def as_policy(
         action = np.asarray(found[0] if isinstance(found, tuple) else found)
         return _answered(action.reshape(() if decision == "task" else (rows,)), rows, state, decision)
 
-    return policy
+    return cast(Policy, policy)
 
 
 def action_mask(state: State | None, tasks: int, hosts: int, decision: Decision) -> NDArray[np.bool_]:
