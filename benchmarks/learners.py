@@ -14,7 +14,7 @@ import random
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import gymnasium
 import numpy as np
@@ -209,7 +209,7 @@ def dqn(steps: Steps, worth: nn.Module, count: int) -> None:
 
     def choose(rows: torch.Tensor, usable: torch.Tensor, part: float) -> int:
         if random.random() < max(0.05, 1.0 - 3.0 * part):
-            return random.choice(usable.nonzero()[:, 0].tolist())
+            return int(random.choice(usable.nonzero()[:, 0].tolist()))
         with torch.no_grad():
             return int(scores(worth, rows, usable).argmax())
 
@@ -306,7 +306,7 @@ def any_host(state: State) -> NDArray[np.int64]:
 def plain() -> dict[str, Policy]:
     """Policies without learning beforehand, made anew for a run."""
     named = {name: scheduler(name).policy("continuum") for name in ("edf", "bandit")}
-    return {"random": any_host, "least-loaded": least_loaded, **named}
+    return {"random": cast(Policy, any_host), "least-loaded": cast(Policy, least_loaded), **named}
 
 
 def main() -> None:
