@@ -128,11 +128,7 @@ def calibrate(
             found.append(_carry_out(work, loaded, own, limit, seed, method or block.method, resume, with_report, say))
             if found[-1][1]["stopped"] == "interrupted":
                 break
-        emit(
-            {"calibrations": [data for _, data in found]},
-            as_json,
-            lambda: "\n\n".join(text for text, _ in found),
-        )
+        emit({"calibrations": [data for _, data in found]}, as_json, lambda: "\n\n".join(text for text, _ in found))
         if any(data["stopped"] == "interrupted" for _, data in found):
             raise typer.Exit(1)
 
@@ -263,13 +259,7 @@ def _screen(tasks: Sequence[Work], seed: int, as_json: bool) -> None:
 
 
 def _coverage(
-    tasks: Sequence[Work],
-    count: int,
-    budget: Budget,
-    seed: int,
-    method: str,
-    say: Callable[[str], None],
-    as_json: bool,
+    tasks: Sequence[Work], count: int, budget: Budget, seed: int, method: str, say: Callable[[str], None], as_json: bool
 ) -> None:
     from cosim.twin.fitting.coverage import coverage
 

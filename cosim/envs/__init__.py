@@ -10,13 +10,11 @@
 - `cosim/Offload-v1`: one decision per task (adapter `continuum`).
 - `cosim.envs.MultiEdge` (`cosim/MultiEdge-v1`, PettingZoo parallel): one agent per edge host decides about the
   waiting tasks that are nearest to it, per interval.
-- What extensions bring by the entry-point groups `cosim.environments` and `cosim.vector_environments`:
-  `cosim/CoRaiS-v1` (no scenario, but an instance of CoRaiS's problem: an edge for each request, in one step) and
-  `cosim/VirtualPlatform-v1` (the platform that MAIL-MMSG learned from a log).
+- What extensions bring by the entry-point groups `cosim.environments` and `cosim.vector_environments`.
 
-Observations are dicts of padded arrays with masks: what a policy sees, see `cosim.schedulers.state` for
-the columns and `cosim.envs.spaces` for the padding. A policy of `cosim.schedulers` and a trained agent
-thus decide on the same figures; `scaled` wraps an environment for nets.
+Observations are dicts of padded arrays with masks: what a policy sees, as `observe` makes them of a state
+(`cosim.schedulers.state` has the columns). `scaled` wraps an environment for nets; `as_policy` makes a scheduler of a
+trained model.
 """
 
 from __future__ import annotations
@@ -37,11 +35,11 @@ except ModuleNotFoundError as error:
     ) from None
 
 if TYPE_CHECKING:
-    from cosim.envs.central import ContinuumEnv, OffloadEnv
+    from cosim.envs.central import ContinuumEnv, OffloadEnv, as_policy
     from cosim.envs.multi import MultiEdge
-    from cosim.envs.spaces import scaled
+    from cosim.envs.spaces import observe, scaled
 
-__all__ = ["ContinuumEnv", "MultiEdge", "OffloadEnv", "scaled"]
+__all__ = ["ContinuumEnv", "MultiEdge", "OffloadEnv", "as_policy", "observe", "scaled"]
 
 _ONE = {
     "Continuum-v1": "cosim.envs.central:ContinuumEnv",
@@ -54,7 +52,11 @@ for _name in {**_ONE, **_MANY}:  # many at once: by `__getattr__`, which names a
     gymnasium.register(f"cosim/{_name}", _ONE.get(_name), vector_entry_point=_class, order_enforce=True)
 
 
-_found = on_demand(__name__, central="ContinuumEnv OffloadEnv", multi="MultiEdge", spaces="scaled")
+_found = on_demand(__name__, central="ContinuumEnv OffloadEnv as_policy", multi="MultiEdge", spaces="observe scaled")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_MANY.values()})
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for

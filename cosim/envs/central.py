@@ -1,10 +1,11 @@
-"""One agent for all decisions: per interval, or per task."""
+"""One agent for all decisions: per interval, or per task; and what it has learned as a policy of runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import gymnasium
 import numpy as np
@@ -12,8 +13,8 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from cosim.envs.session import Session
-from cosim.envs.spaces import ANSWERS, Observation, destinations, observation_space, observe, sizes, whole
-from cosim.schedulers.state import STAGE, Decision, State
+from cosim.envs.spaces import ANSWERS, Observation, destinations, observation_space, observe, shrunk, sizes, whole
+from cosim.schedulers.state import STAGE, Decision, Policy, State, decides
 
 FAILED = 10.0  # s that a task which fails counts as
 
@@ -64,10 +65,14 @@ class _ScenarioEnv(gymnasium.Env[Any, Any]):
         if self._state is None:
             raise gymnasium.error.ResetNeeded("the scenario has ended, or the environment is closed; call reset")
         before = self._state
-        self._session.answer(self._answer(action, before))
+        self._session.answer(_answered(action, self._tasks, before, self._decision))
         self._state = None  # of a run that fails there is none
         self._state = self._session.ask()
         return self._seen(), self._reward(before), False, self._state is None, self._info()
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Which answers can be carried out now, row after row, as MaskablePPO of sb3-contrib takes them."""
+        return action_mask(self._state, self._tasks, self._hosts, self._decision).ravel()
 
     def close(self) -> None:
         """End the run."""
@@ -81,9 +86,6 @@ class _ScenarioEnv(gymnasium.Env[Any, Any]):
         if self._state is None:
             return {"time": float(self._session.plan.duration), "left_out": 0}
         return {"time": self._state.time, "left_out": max(0, len(self._state.tasks) - self._tasks)}
-
-    def _answer(self, action: Any, state: State) -> NDArray[np.int64]:  # noqa: ANN401
-        raise NotImplementedError
 
     def _reward(self, before: State) -> float:
         raise NotImplementedError
@@ -108,10 +110,6 @@ class ContinuumEnv(_ScenarioEnv):
         self._watts = watts
         self.action_space = spaces.MultiDiscrete(np.full(tasks, ANSWERS + self._hosts))
 
-    def _answer(self, action: Any, state: State) -> NDArray[np.int64]:  # noqa: ANN401
-        chosen = whole(action, (self._tasks,), ANSWERS + self._hosts)
-        return answer(chosen, np.arange(len(state.tasks)), state)
-
     def _reward(self, before: State) -> float:
         return cost_of(self._state, self._watts)
 
@@ -131,10 +129,6 @@ class OffloadEnv(_ScenarioEnv):
         super().__init__(scenario, 1, overrides)
         self.action_space = spaces.Discrete(ANSWERS + self._hosts)
 
-    def _answer(self, action: Any, state: State) -> NDArray[np.int64]:  # noqa: ANN401
-        chosen = whole(action, (), ANSWERS + self._hosts)
-        return destinations(chosen, np.arange(1), len(state.tasks), devices=True)
-
     def _reward(self, before: State) -> float:
         seconds = [
             np.where(row["completed"], row["seconds"], FAILED)[row["part"] != STAGE] for row in self._session.ended()
@@ -142,16 +136,60 @@ class OffloadEnv(_ScenarioEnv):
         return -float(sum(part.sum() for part in seconds))
 
 
+def as_policy(
+    predict: Callable[..., Any], decision: Decision = "task", tasks: int = 64, scale: bool = False, flat: bool = False
+) -> Policy:
+    """A policy that decides as a trained model, from the observations that it was trained on.
+
+    `predict` takes an observation and returns an action, or a tuple that begins with one, as models of
+    Stable-Baselines3 do. If it takes `deterministic` it gets True, if `action_masks` those of the environment.
+    `decision` is "task" for a model of cosim/Offload-v1, "interval" for one of cosim/Continuum-v1 with `tasks` rows.
+    `scale` and `flat`: the environment was wrapped by `scaled`, and by Gymnasium's FlattenObservation. The policy
+    raises `ValueError` for an action outside the space.
+    """
+    takes, rows = inspect.signature(predict).parameters, 1 if decision == "task" else tasks
+
+    @decides(decision)
+    def policy(state: State) -> NDArray[np.int64]:
+        seen = observe(state, len(state.hosts), rows)
+        seen = shrunk(seen) if scale else seen
+        given = np.concatenate([seen[key].ravel() for key in sorted(seen)]) if flat else seen
+        options: dict[str, Any] = {"deterministic": True} if "deterministic" in takes else {}
+        if "action_masks" in takes:
+            options["action_masks"] = action_mask(state, rows, len(state.hosts), decision).ravel()
+        found = predict(given, **options)
+        action = np.asarray(found[0] if isinstance(found, tuple) else found)
+        return _answered(action.reshape(() if decision == "task" else (rows,)), rows, state, decision)
+
+    return cast(Policy, policy)
+
+
+def action_mask(state: State | None, tasks: int, hosts: int, decision: Decision) -> NDArray[np.bool_]:
+    """(tasks, 2 + hosts) the answers that can be carried out; 0 of a single task only if there is no other."""
+    found = np.zeros((tasks, ANSWERS + hosts), np.bool_)
+    if state is not None:
+        of = state.tasks[:tasks]
+        waits, ways = of["host"] < 0.0, np.isfinite(state.reach[:tasks]) & (state.hosts["up"] != 0.0)
+        found[: len(of), 1] = waits & (of["own_speed"] > 0.0)
+        found[: len(of), ANSWERS:] = ways & (waits | (of["movable"] != 0.0))[:, None]
+    found[:, 0] = decision == "interval" or ~found.any(axis=1)
+    return found
+
+
+def _answered(action: Any, tasks: int, state: State, decision: Decision) -> NDArray[np.int64]:  # noqa: ANN401
+    if decision == "task":
+        return destinations(whole(action, (), ANSWERS + len(state.hosts)), np.arange(1), len(state.tasks), devices=True)
+    return answer(whole(action, (tasks,), ANSWERS + len(state.hosts)), np.arange(len(state.tasks)), state)
+
+
 def answer(action: Any, rows: NDArray[np.int64], state: State) -> NDArray[np.int64]:  # noqa: ANN401
     """Destinations that the model takes: a device only for a task that waits and has a processor of its own."""
     devices = bool((state.tasks["own_speed"] > 0.0).any())
     found = destinations(action, rows, len(state.tasks), devices)
     found[(found >= 0) & ~(state.hosts["up"][np.maximum(found, 0)] != 0.0)] = -1
-    if state.branch is None:  # the continuum takes no host that cannot be reached
-        waits = state.tasks["host"] < 0.0
-        out = (found >= 0) & waits
-        out[out] = ~np.isfinite(state.reach[np.flatnonzero(out), found[out]])
-        found[out] = -1
+    out = (found >= 0) & (state.tasks["host"] < 0.0)  # no model takes a host that cannot be reached
+    out[out] = ~np.isfinite(state.reach[np.flatnonzero(out), found[out]])
+    found[out] = -1
     return found
 
 

@@ -20,7 +20,7 @@ from cosim.scenario.load import load
 from cosim.scenario.plan.catalogue import signals_of
 from cosim.scenario.plan.compile import compile_plan
 from cosim.scenario.plan.plan import Plan
-from cosim.schedulers.state import KEEP, Decision, Ended, State, decides
+from cosim.schedulers.state import Decision, Ended, State, decides
 
 KEYS = {"continuum": "scheduler", "interval": "policy"}  # adapter -> the key of its block that names who decides
 
@@ -83,11 +83,8 @@ def asking(scenario: str | Path, decision: Decision, seed: int, overrides: Seque
     takes = ("continuum", "interval") if decision == "interval" else ("continuum",)
     name = next((name for name in takes if name in named), None)
     if name is None:
-        raise ScenarioError(
-            Problem(
-                f"no adapter asks per {decision}", path="adapters", hint=f"use one of {', '.join(takes)}",
-            )
-        )  # fmt: skip
+        hint = f"use one of {', '.join(takes)}"
+        raise ScenarioError(Problem(f"no adapter asks per {decision}", path="adapters", hint=hint))
     target = f"cosim.envs.session:{'TaskQuestions' if decision == 'task' else 'IntervalQuestions'}"
     chosen = [*overrides, f"run.seed={seed}", f"adapters.{name}.{KEYS[name]}={target}"]
     if name == "continuum" and decision == "interval" and "decide" not in named[name]:
@@ -168,8 +165,3 @@ class Session:
         except (CosimError, Exception) as failure:  # noqa: BLE001 - the thread's boundary: the caller gets it
             end = failure
         self._line.questions.put(end)
-
-
-def kept(state: State) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """(T,) the answer that changes nothing."""
-    return np.full(len(state.tasks), KEEP, np.int64)

@@ -24,6 +24,10 @@ UNITS = {
     "power": 100.0, "idle_power": 100.0, "full_power": 100.0, "task": 100.0,
 }  # fmt: skip
 BOUND = 10.0  # of what is scaled: 11,000 units and more, and infinity
+_UNITS = {
+    name: np.array([UNITS.get(column, 1.0) for column in record.names or ()])
+    for name, record in (("hosts", HOST), ("tasks", TASK))
+} | {"reach": np.ones(1)}
 
 
 def observation_space(hosts: int, tasks: int) -> spaces.Dict:
@@ -40,7 +44,10 @@ def observation_space(hosts: int, tasks: int) -> spaces.Dict:
 
 
 def observe(state: State | None, hosts: int, tasks: int, rows: NDArray[np.int64] | None = None) -> Observation:
-    """The state as arrays; of the tasks, `rows` or the first `tasks`. None: the end, nothing is there."""
+    """What the environments show of a state: `observation_space(hosts, tasks)`, float64 in the units of the columns.
+
+    Of the tasks, `rows` or the first `tasks`; other rows are 0 and their mask is 0. None: the end, nothing is there.
+    """
     found: Observation = {
         "hosts": np.zeros((hosts, len(HOST.names or ()))),
         "tasks": np.zeros((tasks, len(TASK.names or ()))),
@@ -73,26 +80,23 @@ def scaled(env: AnyEnv) -> AnyEnv:
     one: Any = given.single_observation_space if many else given.observation_space
     if not isinstance(one, spaces.Dict) or not {"hosts", "tasks", "reach"} <= set(one):
         raise ValueError("scaled takes an environment that shows hosts, tasks and reach, such as cosim/Continuum-v1")
-    units = {
-        name: np.array([UNITS.get(column, 1.0) for column in record.names or ()])
-        for name, record in (("hosts", HOST), ("tasks", TASK))
-    } | {"reach": np.ones(1)}
-
-    def change(seen: Observation) -> Observation:
-        found = dict(seen)
-        for name, unit in units.items():
-            value = np.clip(np.arcsinh(seen[name] / unit), -BOUND, BOUND)
-            found[name] = np.where(seen[name] == UNKNOWN, UNKNOWN, value).astype(np.float32)
-        return found
-
     space = spaces.Dict(
-        {name: spaces.Box(-BOUND, BOUND, part.shape, np.float32) if name in units else part
+        {name: spaces.Box(-BOUND, BOUND, part.shape, np.float32) if name in _UNITS else part
          for name, part in one.items()}
     )  # fmt: skip
     wrappers = gymnasium.wrappers
     options: Any = {"single_observation_space": space} if many else {"observation_space": space}
-    found: Any = (wrappers.vector if many else wrappers).TransformObservation(given, change, **options)
+    found: Any = (wrappers.vector if many else wrappers).TransformObservation(given, shrunk, **options)
     return cast(AnyEnv, found)
+
+
+def shrunk(seen: Observation) -> Observation:
+    """What `scaled` shows of an observation."""
+    found = dict(seen)
+    for name, unit in _UNITS.items():
+        value = np.clip(np.arcsinh(seen[name] / unit), -BOUND, BOUND)
+        found[name] = np.where(seen[name] == UNKNOWN, UNKNOWN, value).astype(np.float32)
+    return found
 
 
 def sizes(tasks: int, watts: float = 1.0) -> None:

@@ -20,17 +20,7 @@ from cosim.report.tables import ReportTable
 from cosim.results.summary import BINS, ROWS
 
 _SHOWN = frozenset(  # in sections of their own, or a row per happening
-    {
-        *CATALOGUE,
-        "migration",
-        "behaviour",
-        "engagement",
-        "autopilot",
-        "picture",
-        "picture_truth",
-        "jamming",
-        "jammer",
-    }
+    {*CATALOGUE, "migration", "behaviour", "engagement", "autopilot", "picture", "picture_truth", "jamming", "jammer"}
 )
 _NUMBERS = ("DOUBLE", "FLOAT", "INTEGER", "BIGINT", "SMALLINT", "TINYINT", "BOOLEAN")
 _KEYS = frozenset({"time", "node", "slot"})

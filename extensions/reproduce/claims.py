@@ -109,16 +109,6 @@ def claims() -> dict[str, Claim]:
     return {one.id: one for name, place in installed("claims").items() for one in _of(name, place)}
 
 
-def markdown() -> str:
-    """The table of `docs/reproduce.md`."""
-    lines = ["| command | source | what | minutes, of `--quick` | needs |", "|---|---|---|---|---|"]
-    for one in claims().values():
-        minutes = f"{one.minutes[0]:g}, {one.minutes[1]:g}"
-        needs = ", ".join(f"`{name}`" for name in one.packages)
-        lines.append(f"| `cosim reproduce {one.id}` | {one.source} | {one.what} | {minutes} | {needs} |")
-    return "\n".join(lines) + "\n"
-
-
 def claim(name: str) -> Claim:
     """The claim of that id. Raises `SetupError` when there is none."""
     known = claims()

@@ -23,6 +23,9 @@ def test_the_site_builds_strictly(tmp_path):
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "site" / "index.html").read_text("utf-8")
     assert "data-flow.svg" in page
+    assert 'src="javascripts/worker.js"' in page  # the search of a page that is opened from a folder
+    assert (tmp_path / "site" / "search" / "search_index.js").is_file()
+    assert 'src="../javascripts/worker.js"' in (tmp_path / "site" / "benchmarks" / "figures.html").read_text("utf-8")
     loaded = re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"(https?:[^\"]+)\"", page)
     assert [address for address in loaded if "canonical" not in address] == []
 

@@ -1,4 +1,4 @@
-"""Every benchmark runs at a tiny size and prints one JSON object with the keys that docs/benchmarks.md names."""
+"""Every benchmark runs at a tiny size and prints one JSON object with the keys that its page names."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from tests.extensions import needs
 from tests.forked import COSIM
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "benchmarks" / "commands.md").read_text("utf-8")
 DATA = ROOT.parent / "shared" / "data"
 TINY = {
     "bus": ["--rows", "100", "--rounds", "1", "--ticks", "5", "--cases", "bare", "direct", "loop", "mosaik", "remote"],
@@ -33,6 +33,7 @@ TINY = {
     "extcloudsim": ["--machines", "10", "--periods", "3"],
     "predictor": ["--data", str(DATA / "cloud_traces"), "--vms", "6", "--seeds", "1"],
     "schedulers": ["--instances", "1", "--limit", "0.2", "--large", "0"],
+    "learners": ["--tasks", "yard", "--learners", "dqn", "--seeds", "2", "--steps", "700", "--workers", "1"],
     "branch": ["--hosts", "5", "--candidates", "20"],
     "vector": ["--hosts", "6", "--environments", "2", "--intervals", "5", "--rounds", "1", "--compared", "2"],
     "whatif": ["--scenario", "hello", "--now", "5", "--horizon", "2", "--candidates", "2", "--verify", "0"],
@@ -65,10 +66,12 @@ NEEDS = {
     "cluster": [pytest.mark.slow],
     "jamming": [pytest.mark.slow, pytest.mark.timeout(600)],
     "mutants": [pytest.mark.slow],
+    "learners": [pytest.mark.slow],
 }
 ASKS = {
     "bus": "helics", "cluster": "scipy", "edgecloudsim": "scipy", "gauges": "psutil",
-    "idle_guests": "uvicorn fastapi pymavlink", "jamming": "sklearn", "orders": "scipy", "schedulers": "highspy",
+    "idle_guests": "uvicorn fastapi pymavlink", "jamming": "sklearn", "learners": "torch gymnasium",
+    "orders": "scipy", "schedulers": "highspy",
     "vector": "gymnasium", "vehicles": "pymavlink", "worlds": "uvicorn",
 }  # fmt: skip
 

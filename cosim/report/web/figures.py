@@ -23,10 +23,7 @@ TASKS = (
     Figure("task.failed", "Tasks failed", "1/s"),
     Figure("task.response", "Mean response time", "s"),
 )
-RUN = (
-    Figure("run.pace", "Pace of the run", "simulated s per s"),
-    Figure("run.lag", "Lag behind the wall clock", "s"),
-)
+RUN = (Figure("run.pace", "Pace of the run", "simulated s per s"), Figure("run.lag", "Lag behind the wall clock", "s"))
 FOLLOWED = 64  # lines of single nodes that a live run keeps at most
 _FIRST = (
     "resources.cpu", "host.utilisation", "host.power", "host.energy",

@@ -73,12 +73,7 @@ def serve(app: FastAPI, listener: socket.socket, say: Callable[[str], None], pub
     `published` is the host's port for that of a container, or the range from which the host chooses it.
     """
     config = uvicorn.Config(
-        app,
-        log_level="warning",
-        ws_max_size=REQUEST,
-        timeout_graceful_shutdown=1,
-        server_header=False,
-        http=Impatient,
+        app, log_level="warning", ws_max_size=REQUEST, timeout_graceful_shutdown=1, server_header=False, http=Impatient
     )
     raise_descriptors()
     say(_address(listener, published))

@@ -1,15 +1,12 @@
-"""The table of statistics by which data and models are judged; `docs/twin-data.md` shows it.
+"""The table of statistics by which data and models are judged.
 
-    python -m cosim.twin.judgement.table
-
-prints it as the page has it. A row names a statistic of a node's values, from which difference on it matters, and what
+A row names a statistic of a node's values, from which difference on it matters, and what
 to look at where simulations of the fitted model never show it.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -210,14 +207,3 @@ def figures(course: Course) -> Floats:
         return np.full(len(TABLE), np.nan)
     with np.errstate(all="ignore"):
         return np.array([one.of(course) for one in TABLE], np.float64)
-
-
-def markdown() -> str:
-    """The table as docs/twin-data.md has it."""
-    sides = {0: "other", 1: "more", -1: "less"}
-    rows = [f"| {one.name} | {sides[one.side]} | {one.least:.3g} | {one.remedy} |" for one in TABLE]
-    return "\n".join(["| Statistic | than simulated | by at least | What to look at |", "|---|---|---|---|", *rows])
-
-
-if __name__ == "__main__":
-    sys.stdout.write(markdown() + "\n")

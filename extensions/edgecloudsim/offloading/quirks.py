@@ -178,6 +178,6 @@ def field(name: str) -> str:
 
 
 def table() -> str:
-    """All quirks as the Markdown table of docs/offloading.md."""
+    """All quirks as the Markdown table of docs/benchmarks/offloading.md."""
     rows = [f"| `{name}` | {', '.join(sorted(quirk.models))} | {quirk.why} |" for name, quirk in sorted(QUIRKS.items())]
     return "\n".join(["| quirk | models | why it is wrong or odd |", "|---|---|---|", *rows])

@@ -13,7 +13,7 @@ from cosim.twin.judgement.course import Course
 from cosim.twin.judgement.judge import chance, corrected, judge, of_case, other_recordings, worst
 from cosim.twin.judgement.pairs import pairs
 from cosim.twin.judgement.subject import RECORDING, Judged, JudgedStatistic, Subject
-from cosim.twin.judgement.table import ORDERLY, TABLE, WARM, figures, markdown
+from cosim.twin.judgement.table import ORDERLY, TABLE, WARM, figures
 from cosim.twin.problem import Case, MeasuredSignal
 
 COUNT, SERVICE = 400, 0.1
@@ -191,11 +191,6 @@ def test_more_statistics_and_fewer_simulations_make_no_more_false_words():
 def test_too_few_values_say_nothing():
     case = Case({"time": MeasuredSignal(np.arange(10.0), "s")}, lambda values, seed: {})
     assert of_case(case).subjects == ()
-
-
-def test_the_page_has_the_table():
-    page = (Path(__file__).parents[4] / "docs" / "twin-data.md").read_text(encoding="utf-8")
-    assert markdown() in page, "python -m cosim.twin.judgement.table"
 
 
 def test_a_name_stands_once():
