@@ -12,6 +12,8 @@ from cosim.physics.vehicles.power import relative_density
 if TYPE_CHECKING:
     from cosim.autopilot.core import Autopilot
 
+_TROPOPAUSE = 11_000.0  # m above which it gets no colder (ICAO Doc 7488)
+
 
 def rates(a: Autopilot) -> tuple[float, float, float]:
     """Rad/s of the body about forward, right, down."""
@@ -109,11 +111,11 @@ def throttle(a: Autopilot) -> int:
 
 
 def air(a: Autopilot) -> int:
-    """Temperature in 0.01 deg C where the vehicle is: the scene's at the ground, or the standard atmosphere's."""
-    frame = a.pilot.fleet.frames[a.pilot.row]
-    if frame["temperature"] > 0.0:
-        return round(100.0 * (float(frame["temperature"]) - 273.15 - 0.0065 * float(a.pilot.view.z)))
-    return round(100.0 * (15.0 - 0.0065 * a.place.altitude))
+    """Temperature in 0.01 deg C where the vehicle is: by the scene's ground or the standard atmosphere."""
+    ground = float(a.pilot.fleet.frames[a.pilot.row]["temperature"])
+    if ground > 0.0:
+        return round(100.0 * (ground - 273.15 - 0.0065 * min(float(a.pilot.view.z), _TROPOPAUSE)))
+    return round(100.0 * (15.0 - 0.0065 * min(a.place.altitude, _TROPOPAUSE)))
 
 
 def pressure(altitude: float) -> float:
