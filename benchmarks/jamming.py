@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks import jamming_phones, jamming_response
 from benchmarks.jamming_phones import UCC
-from benchmarks.jamming_real import JDD, real, with_simulated
+from benchmarks.jamming_real import JDD, by_minute, real, with_simulated
 from benchmarks.jamming_scenes import PATTERNS, SETS, pattern_of, scene
 from benchmarks.jamming_sites import KINDS as ON_SITES
 from benchmarks.jamming_sites import SITES, on_sites
@@ -185,6 +185,7 @@ def main() -> None:
             found["power"] = power
         if "real" in arguments.part and (arguments.data / JDD).is_file():
             found["real"] = real(arguments.data / JDD)
+            found["minute"] = by_minute(arguments.data / JDD)
             if (folder / "learning" / "croissant.json").is_file():
                 found["few labels"] = with_simulated(arguments.data / JDD, folder / "learning")
         if "phones" in arguments.part and (arguments.data / UCC).is_dir():
@@ -205,6 +206,7 @@ def _tables(found: Mapping[str, Any]) -> list[Table]:
         tables.append(tasks)
     for part, title in (
         ("real", "real gNB log (5G_JDD)"),
+        ("minute", "the same, a recording left out, with a limit from a minute of the normal one"),
         ("few labels", "the same, a setting left out, mean over settings, with few labels and with simulated rows"),
         ("phones", "CQI given SNR, phones on 5G (UCC)"),
     ):
