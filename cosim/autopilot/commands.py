@@ -28,25 +28,17 @@ _HIGH = {  # commands with a place, whose height is relative to the frame's refe
 }  # fmt: skip
 # Required parameters of commands, by their index: a value that is no number is refused.
 _NEEDED: dict[int, tuple[int, ...]] = {
-    mavlink.MAV_CMD_DO_FOLLOW: (0,),
-    mavlink.MAV_CMD_CONDITION_YAW: (0, 3),
-    mavlink.MAV_CMD_DO_SET_MODE: (0, 1),
-    mavlink.MAV_CMD_DO_CHANGE_SPEED: (0, 1),
-    mavlink.MAV_CMD_DO_SET_HOME: (0,),
-    mavlink.MAV_CMD_DO_SET_RELAY: (0, 1),
-    mavlink.MAV_CMD_DO_REPEAT_RELAY: (0, 1, 2),
-    mavlink.MAV_CMD_DO_FLIGHTTERMINATION: (0,),
-    mavlink.MAV_CMD_DO_REPOSITION: (1,),
-    mavlink.MAV_CMD_DO_PAUSE_CONTINUE: (0,),
-    mavlink.MAV_CMD_DO_SET_ROI_SYSID: (0,),
-    mavlink.MAV_CMD_DO_FENCE_ENABLE: (0,),
-    mavlink.MAV_CMD_DO_MOTOR_TEST: (0, 1, 2, 3),
-    mavlink.MAV_CMD_DO_SET_MISSION_CURRENT: (0,),
-    mavlink.MAV_CMD_GET_MESSAGE_INTERVAL: (0,),
-    mavlink.MAV_CMD_SET_MESSAGE_INTERVAL: (0, 1),
-    mavlink.MAV_CMD_REQUEST_MESSAGE: (0,),
-    mavlink.MAV_CMD_DO_SET_SAFETY_SWITCH_STATE: (0,),
-    mavlink.MAV_CMD_BATTERY_RESET: (0, 1),
+    number: needed
+    for needed, names in {
+        (0,): "DO_FOLLOW DO_SET_HOME DO_FLIGHTTERMINATION DO_PAUSE_CONTINUE DO_SET_ROI_SYSID DO_FENCE_ENABLE "
+        "DO_SET_MISSION_CURRENT GET_MESSAGE_INTERVAL REQUEST_MESSAGE DO_SET_SAFETY_SWITCH_STATE",
+        (1,): "DO_REPOSITION",
+        (0, 1): "DO_SET_MODE DO_CHANGE_SPEED DO_SET_RELAY SET_MESSAGE_INTERVAL BATTERY_RESET",
+        (0, 3): "CONDITION_YAW",
+        (0, 1, 2): "DO_REPEAT_RELAY",
+        (0, 1, 2, 3): "DO_MOTOR_TEST",
+    }.items()
+    for number in numbers(names, "MAV_CMD")
 }
 
 Handler = Callable[["Autopilot", "Order"], int]
@@ -588,8 +580,15 @@ _COMMON: dict[int, Handler] = {
     mavlink.MAV_CMD_IMAGE_START_CAPTURE: _pictures,
     mavlink.MAV_CMD_IMAGE_STOP_CAPTURE: _no_pictures,
 }
-# What ArduPilot knows besides. Those that fail are of equipment or settings that are not there.
+# What ArduPilot knows besides, of it equipment and settings that are not there.
+_FAILING = """
+    DO_SET_SERVO DO_REPEAT_SERVO DO_MOUNT_CONFIGURE DO_GRIPPER START_RX_PAIR DO_GIMBAL_MANAGER_PITCHYAW
+    DO_GIMBAL_MANAGER_CONFIGURE VIDEO_START_CAPTURE VIDEO_STOP_CAPTURE DO_ADSB_OUT_IDENT DO_ACCEPT_MAG_CAL
+"""
+_DENIED = "PREFLIGHT_STORAGE SET_CAMERA_FOCUS SET_CAMERA_SOURCE SET_EKF_SOURCE_SET DEBUG_TRAP"
 _ARDUPILOT: dict[int, Handler] = {
+    **dict.fromkeys(numbers(_FAILING, "MAV_CMD"), _fail),
+    **dict.fromkeys(numbers(_DENIED, "MAV_CMD"), _deny),
     mavlink.MAV_CMD_NAV_LOITER_UNLIM: _loiter,
     mavlink.MAV_CMD_DO_PAUSE_CONTINUE: _pause,
     mavlink.MAV_CMD_DO_SET_MISSION_CURRENT: _current,
@@ -599,38 +598,22 @@ _ARDUPILOT: dict[int, Handler] = {
     mavlink.MAV_CMD_CONDITION_YAW: _yaw,
     mavlink.MAV_CMD_DO_SET_RELAY: _relay,
     mavlink.MAV_CMD_DO_REPEAT_RELAY: _repeat_relay,
-    mavlink.MAV_CMD_DO_SET_SERVO: _fail,
-    mavlink.MAV_CMD_DO_REPEAT_SERVO: _fail,
     mavlink.MAV_CMD_DO_LAND_START: _fail_saying("Unable to start landing sequence"),
     mavlink.MAV_CMD_DO_SET_ROI_SYSID: _region_system,
-    mavlink.MAV_CMD_DO_MOUNT_CONFIGURE: _fail,
     mavlink.MAV_CMD_DO_FENCE_ENABLE: _fence,
     mavlink.MAV_CMD_DO_PARACHUTE: _off,
     mavlink.MAV_CMD_DO_MOTOR_TEST: _motor_test,
-    mavlink.MAV_CMD_DO_GRIPPER: _fail,
     mavlink.MAV_CMD_DO_SPRAYER: _off,
     mavlink.MAV_CMD_DO_AUX_FUNCTION: _fail_saying("Auxiliary functions are not emulated"),
-    mavlink.MAV_CMD_PREFLIGHT_STORAGE: _deny,
     mavlink.MAV_CMD_RUN_PREARM_CHECKS: _checks,
-    mavlink.MAV_CMD_START_RX_PAIR: _fail,
-    mavlink.MAV_CMD_SET_CAMERA_FOCUS: _deny,
-    mavlink.MAV_CMD_SET_CAMERA_SOURCE: _deny,
     mavlink.MAV_CMD_DO_JUMP_TAG: _fail_saying("There is no such tag"),
-    mavlink.MAV_CMD_DO_GIMBAL_MANAGER_PITCHYAW: _fail,
-    mavlink.MAV_CMD_DO_GIMBAL_MANAGER_CONFIGURE: _fail,
-    mavlink.MAV_CMD_VIDEO_START_CAPTURE: _fail,
-    mavlink.MAV_CMD_VIDEO_STOP_CAPTURE: _fail,
     mavlink.MAV_CMD_CONTROL_HIGH_LATENCY: _latency,
     mavlink.MAV_CMD_DO_SET_SAFETY_SWITCH_STATE: _safety,
-    mavlink.MAV_CMD_DO_ADSB_OUT_IDENT: _fail,
     mavlink.MAV_CMD_CAN_FORWARD: _off,
     mavlink.MAV_CMD_FIXED_MAG_CAL_YAW: _compass,
-    mavlink.MAV_CMD_SET_EKF_SOURCE_SET: _deny,
-    mavlink.MAV_CMD_DO_ACCEPT_MAG_CAL: _fail,
     mavlink.MAV_CMD_DO_CANCEL_MAG_CAL: _compass,
     mavlink.MAV_CMD_DO_SEND_BANNER: _banner,
     mavlink.MAV_CMD_BATTERY_RESET: _battery,
-    mavlink.MAV_CMD_DEBUG_TRAP: _deny,
 }
 _COPTERS = {  # those that an ArduRover does not know
     mavlink.MAV_CMD_NAV_LOITER_UNLIM, mavlink.MAV_CMD_NAV_TAKEOFF, mavlink.MAV_CMD_NAV_LAND, mavlink.MAV_CMD_DO_FOLLOW,

@@ -347,9 +347,6 @@ class Autopilot:
         self.reply(link, mavlink.MAVLink_command_ack_message(11, ack))  # ArduPilot acknowledges the message, too
         self.pilot.changed = True
 
-    def _setpoint(self, message: Message, link: Hashable) -> None:
-        self.setpoints.take(message)
-
     def _override(self, message: Message, link: Hashable) -> None:
         """Sticks: ArduPilot takes them from its own ground station only, and hears it by them."""
         if not self.persona.px4:
@@ -461,9 +458,6 @@ class Autopilot:
         self._follow.position(message)
         self.equipment.saw(message.get_srcSystem(), Place(message.lat / 1e7, message.lon / 1e7, message.alt / 1e3))
 
-    def _follow_target(self, message: Message, link: Hashable) -> None:
-        self._follow.target(message)
-
     def _report_version(self, message: Message, link: Hashable) -> None:
         self.send_now(mavlink.MAVLINK_MSG_ID_AUTOPILOT_VERSION, link)
 
@@ -494,25 +488,16 @@ _NEWS = {
 _ANSWERS = {"COMMAND_ACK", "LOGGING_ACK", "GPS_INJECT_DATA", "TERRAIN_DATA"}  # they ask for nothing
 _SLOW = {mavlink.MAVLINK_MSG_ID_HOME_POSITION, mavlink.MAVLINK_MSG_ID_EXTENDED_SYS_STATE}
 _UNLOGGED = {
-    "HEARTBEAT",
-    "LOG_REQUEST_LIST",
-    "LOG_REQUEST_DATA",
-    "LOG_REQUEST_END",
-    "LOG_ERASE",
-    "SETUP_SIGNING",
-    "TIMESYNC",
-    "PING",
-    "FILE_TRANSFER_PROTOCOL",
-    "PARAM_REQUEST_LIST",
-    "PARAM_REQUEST_READ",
-}
+    "HEARTBEAT", "LOG_REQUEST_LIST", "LOG_REQUEST_DATA", "LOG_REQUEST_END", "LOG_ERASE", "SETUP_SIGNING", "TIMESYNC",
+    "PING", "FILE_TRANSFER_PROTOCOL", "PARAM_REQUEST_LIST", "PARAM_REQUEST_READ",
+}  # fmt: skip
 _HANDLERS: dict[str, Callable[[Autopilot, Message, Hashable], None]] = {
     "COMMAND_LONG": Autopilot._command,
     "COMMAND_INT": Autopilot._command,
     "SET_MODE": Autopilot._set_mode,
-    "SET_POSITION_TARGET_GLOBAL_INT": Autopilot._setpoint,
-    "SET_POSITION_TARGET_LOCAL_NED": Autopilot._setpoint,
-    "SET_ATTITUDE_TARGET": Autopilot._setpoint,
+    "SET_POSITION_TARGET_GLOBAL_INT": lambda a, message, _: a.setpoints.take(message),
+    "SET_POSITION_TARGET_LOCAL_NED": lambda a, message, _: a.setpoints.take(message),
+    "SET_ATTITUDE_TARGET": lambda a, message, _: a.setpoints.take(message),
     "RC_CHANNELS_OVERRIDE": Autopilot._override,
     "MANUAL_CONTROL": Autopilot._override,
     "HEARTBEAT": Autopilot._heartbeat,
@@ -530,5 +515,5 @@ _HANDLERS: dict[str, Callable[[Autopilot, Message, Hashable], None]] = {
     "LOG_ERASE": Autopilot._hand_out_logs,
     "SETUP_SIGNING": Autopilot._set_key,
     "GLOBAL_POSITION_INT": Autopilot._position_of_other,
-    "FOLLOW_TARGET": Autopilot._follow_target,
+    "FOLLOW_TARGET": lambda a, message, _: a._follow.target(message),
 }

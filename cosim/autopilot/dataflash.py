@@ -1,7 +1,7 @@
 """Dataflash logs as ArduPilot writes them, and how they are handed out over MAVLink.
 
-Layouts, units and multipliers are those of LogStructure.h in ArduPilot's AP_Logger, AP_AHRS, AP_GPS and AP_BattMonitor;
-the order of requests and answers is that of AP_Logger_MAVLinkLogTransfer.cpp.
+Layouts, units and multipliers are those of LogStructure.h in ArduPilot's AP_Logger, AP_AHRS, AP_GPS, AP_BattMonitor,
+AP_InertialSensor and AP_Baro; the order of requests and answers is that of AP_Logger_MAVLinkLogTransfer.cpp.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from cosim.autopilot.dialect import Message, mavlink
 from cosim.autopilot.flight import ACTIVE
-from cosim.autopilot.sensors import air, fix
+from cosim.autopilot.sensors import air, fix, force, pressure, rates, servos, vibration
 
 if TYPE_CHECKING:
     from cosim.autopilot.core import Autopilot
@@ -45,6 +45,16 @@ _LAYOUTS = {  # format, columns, units, multipliers
         "QBfffffcfBBB", "TimeUS,Inst,Volt,VoltR,Curr,CurrTot,EnrgTot,Temp,Res,RemPct,H,SH", "s#vvAaXOw%-%",
         "F-000C0?0000",
     ),
+    "IMU": (
+        "QBffffffIIfBBHH", "TimeUS,I,GyrX,GyrY,GyrZ,AccX,AccY,AccZ,EG,EA,T,GH,AH,GHz,AHz", "s#EEEooo--O--zz",
+        "F-000000-----00",
+    ),
+    "VIBE": ("QBfffI", "TimeUS,IMU,VibeX,VibeY,VibeZ,Clip", "s#ooo-", "F-000-"),
+    "BARO": (
+        "QBfffcfIffBf", "TimeUS,I,Alt,AltAMSL,Press,Temp,CRt,SMS,Offset,GndTemp,Health,CPress", "s#mmPOnsmO-P",
+        "F-000B0C?0-0",
+    ),
+    "RCOU": ("Q" + 14 * "H", "TimeUS," + ",".join(f"C{k}" for k in range(1, 15)), "s" + 14 * "Y", "F" + 14 * "-"),
     "CMD": (
         "QHHHffffLLfB", "TimeUS,CTot,CNum,CId,Prm1,Prm2,Prm3,Prm4,Lat,Lng,Alt,Frame", "s-------DUm-", "F-------GG0-",
     ),
@@ -54,7 +64,7 @@ _LAYOUTS = {  # format, columns, units, multipliers
 _UNITS = {
     "-": "", "b": "B", "s": "s", "d": "deg", "h": "degheading", "D": "deglatitude", "U": "deglongitude", "m": "m",
     "n": "m/s", "S": "satellites", "v": "V", "A": "A", "a": "Ah", "X": "W.h", "O": "degC", "w": "Ohm", "%": "%",
-    "#": "instance",
+    "#": "instance", "E": "rad/s", "o": "m/s/s", "z": "Hz", "P": "Pa", "Y": "us",
 }  # fmt: skip
 _MULTIPLIERS = {"-": 0.0, "?": 1.0, "0": 1.0, "B": 1e-2, "C": 1e-3, "F": 1e-6, "G": 1e-7}
 _FORMAT, _FIRST = 128, 32  # numbers of FMT, which is fixed, and of the first of the other messages
@@ -64,7 +74,8 @@ _PACKERS = {
     for name, layout in _LAYOUTS.items()
 }
 
-ATTITUDE, GPS, COMMANDS, CURRENT = 1 << 0 | 1 << 1, 1 << 2, 1 << 8, 1 << 9  # bits of LOG_BITMASK
+ATTITUDE, GPS, INERTIAL, COMMANDS, CURRENT = 1 << 0 | 1 << 1, 1 << 2, 1 << 7, 1 << 8, 1 << 9  # bits of LOG_BITMASK
+OUTPUTS = {"copter": 1 << 10, "rover": 1 << 14}  # another one of it, by frame
 ARMED, DISARMED, LAND_COMPLETE, NOT_LANDED = 10, 11, 18, 28  # LogEvent
 _BY_MAVLINK, _BY_CRASH, _BY_LANDING = 1, 12, 13  # AP_Arming::Method
 _GPS_EPOCH, _LEAP, _WEEK = 315_964_800, 18, 604_800  # s: 6 January 1980, UTC behind GPS since 2017, a week
@@ -233,7 +244,7 @@ class DataflashLogs:
             self._command(now[3])
 
     def _sample(self, mask: int) -> None:
-        """Attitude, position and battery by each look, positions of the receiver by every other one: 10 and 5 Hz."""
+        """By each look, 10 Hz, all that `mask` asks for, but positions of the receiver by every other one."""
         a, now = self._autopilot, self._now
         v, frame = a.pilot.view, a.pilot.fleet.frames[a.pilot.row]
         self._looks += 1
@@ -248,6 +259,16 @@ class DataflashLogs:
                 self._write("POS", now, *at, a.place.altitude, v.z - a.pilot.home[2], v.z - a.start[2])
         if mask & GPS and self._looks % 2:
             self._write("GPS", now, *self._fix(v.heading))
+        if mask & INERTIAL:
+            hz, level, rise = min(round(1.0 / a.pilot.fleet.substep), 65535), vibration(a), v.z - a.start[2]
+            heat, press = 0.01 * air(a), 100.0 * pressure(a.place.altitude)
+            self._write("IMU", now, 0, *rates(a), *force(a), 0, 0, heat, 1, 1, hz, hz)
+            self._write("VIBE", now, 0, level, level, level, 0)
+            ground = heat + 0.0065 * rise
+            high = (rise, a.place.altitude, press, round(100.0 * heat), v.vz, a.boot_ms)
+            self._write("BARO", now, 0, *high, 0.0, ground, 1, press)
+        if mask & OUTPUTS[a.persona.frame]:
+            self._write("RCOU", now, *servos(a), *[0] * 10)
         if mask & CURRENT:
             full, ohm = float(frame["capacity"]), float(frame["resistance"])
             left = max(0, min(100, round(100.0 * v.charge / full)))

@@ -12,6 +12,8 @@ from cosim.physics.vehicles.power import relative_density
 if TYPE_CHECKING:
     from cosim.autopilot.core import Autopilot
 
+_TROPOPAUSE = 11_000.0  # m above which it gets no colder (ICAO Doc 7488)
+
 
 def rates(a: Autopilot) -> tuple[float, float, float]:
     """Rad/s of the body about forward, right, down."""
@@ -48,13 +50,14 @@ def force(a: Autopilot) -> tuple[float, float, float]:
         return body(v, 0.0, 0.0, -GRAVITY)
     if a.pilot.persona.frame == "rover":
         return v.ax, math.hypot(v.vx, v.vy) * v.turn, -GRAVITY
-    ux, uy, uz = (float(part) for part in (v.vx, v.vy, v.vz) - a.pilot.fleet.wind[a.pilot.row])
+    east, north, up = a.pilot.fleet.wind[a.pilot.row].tolist()
+    ux, uy, uz = v.vx - east, v.vy - north, v.vz - up
     thin = relative_density(float(frame["altitude"]), float(frame["temperature"]), v.z)
-    drag = thin * float(frame["drag"] + frame["drag2"] * math.sqrt(ux * ux + uy * uy + uz * uz))
+    drag = thin * (float(frame["drag"]) + float(frame["drag2"]) * math.sqrt(ux * ux + uy * uy + uz * uz))
     return body(v, v.ay - drag * uy, v.ax - drag * ux, drag * uz - v.az - GRAVITY)
 
 
-def inertial(a: Autopilot) -> tuple[int, ...]:
+def imu(a: Autopilot) -> tuple[int, ...]:
     """Without noise: specific force in mg, rates in mrad/s, a field of 0.5 G pointing down by 60 degrees in mG."""
     parts = [*(part / GRAVITY for part in force(a)), *rates(a)]
     whole = [max(-32768, min(32767, round(1000.0 * part))) for part in parts]
@@ -79,13 +82,23 @@ def motors(a: Autopilot) -> list[float]:
     v, frame = a.pilot.view, a.pilot.fleet.frames[a.pilot.row]
     if not v.armed or v.landed:
         return [0.1 * v.armed] * 4
-    most = float(frame["thrust_ratio"] * frame["mass"]) * GRAVITY / 4.0
+    most = float(frame["thrust_ratio"]) * float(frame["mass"]) * GRAVITY / 4.0
     return [min(part / most, 1.0) for part in (v.t0, v.t1, v.t2, v.t3)]
 
 
-def load(a: Autopilot) -> float:
-    """0..1 of the most thrust that a copter in the air gives."""
-    return 0.0 if a.pilot.view.landed else sum(motors(a)) / 4.0
+def servos(a: Autopilot) -> list[int]:
+    """us to the rotors, or to the steering of a rover, nothing, its motor, nothing."""
+    v, frame = a.pilot.view, a.pilot.fleet.frames[a.pilot.row]
+    if a.pilot.persona.frame == "copter":
+        return [1000 + round(1000.0 * part) for part in motors(a)]
+    turn = max(-1.0, min(1.0, v.turn / frame["yaw_rate"])) if v.armed and frame["yaw_rate"] > 0.0 else 0.0
+    return [round(1500 + 400 * turn), 0, 1500 + 4 * throttle(a), 0]
+
+
+def vibration(a: Autopilot) -> float:
+    """0.2 m/s^2 in a hover, as a real ArduCopter shows in simulation; what is out of balance pulls as rotors lift."""
+    lift = 0.0 if a.pilot.view.landed else sum(motors(a)) / 4.0
+    return 0.2 * lift * float(a.pilot.fleet.frames["thrust_ratio"][a.pilot.row])
 
 
 def throttle(a: Autopilot) -> int:
@@ -98,11 +111,11 @@ def throttle(a: Autopilot) -> int:
 
 
 def air(a: Autopilot) -> int:
-    """Temperature in 0.01 deg C where the vehicle is: the scene's at the ground, or the standard atmosphere's."""
-    frame = a.pilot.fleet.frames[a.pilot.row]
-    if frame["temperature"] > 0.0:
-        return round(100.0 * (float(frame["temperature"]) - 273.15 - 0.0065 * float(a.pilot.view.z)))
-    return round(100.0 * (15.0 - 0.0065 * a.place.altitude))
+    """Temperature in 0.01 deg C where the vehicle is: by the scene's ground or the standard atmosphere."""
+    ground = float(a.pilot.fleet.frames[a.pilot.row]["temperature"])
+    if ground > 0.0:
+        return round(100.0 * (ground - 273.15 - 0.0065 * min(float(a.pilot.view.z), _TROPOPAUSE)))
+    return round(100.0 * (15.0 - 0.0065 * min(a.place.altitude, _TROPOPAUSE)))
 
 
 def pressure(altitude: float) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cosim.autopilot.dialect import Message, mavlink, numbers
 from cosim.autopilot.geodesy import Place
-from cosim.autopilot.sensors import air, body, fix, force, inertial, load, motors, pressure, quaternion, rates, throttle
+from cosim.autopilot.sensors import air, body, fix, force, imu, pressure, quaternion, rates, servos, throttle, vibration
 from cosim.physics.vehicles import layout
 
 if TYPE_CHECKING:
@@ -181,15 +181,7 @@ def _rc_channels(a: Autopilot) -> Message:
 
 
 def _servo_output_raw(a: Autopilot) -> Message:
-    v, frame = a.pilot.view, a.pilot.fleet.frames[a.pilot.row]
-    if not v.armed:
-        pulses = [1000] * 4 if a.pilot.persona.frame == "copter" else [1500, 0, 1500, 0]
-    elif a.pilot.persona.frame == "copter":
-        pulses = [1000 + round(1000.0 * part) for part in motors(a)]
-    else:
-        turn = max(-1.0, min(1.0, v.turn / frame["yaw_rate"])) if frame["yaw_rate"] > 0.0 else 0.0
-        pulses = [round(1500 + 400 * turn), 0, 1500 + 4 * throttle(a), 0]
-    return mavlink.MAVLink_servo_output_raw_message(round(a.now * 1e6) & 0xFFFFFFFF, 0, *pulses, 0, 0, 0, 0)
+    return mavlink.MAVLink_servo_output_raw_message(round(a.now * 1e6) & 0xFFFFFFFF, 0, *servos(a), 0, 0, 0, 0)
 
 
 def _vfr_hud(a: Autopilot) -> Message:
@@ -282,11 +274,11 @@ def _extended_sys_state(a: Autopilot) -> Message:
 
 
 def _raw_imu(a: Autopilot) -> Message:
-    return mavlink.MAVLink_raw_imu_message(round(a.now * 1e6), *inertial(a))
+    return mavlink.MAVLink_raw_imu_message(round(a.now * 1e6), *imu(a))
 
 
 def _imu(message: Any) -> Builder:  # noqa: ANN401 - a class of pymavlink
-    return lambda a: message(a.boot_ms, *inertial(a))
+    return lambda a: message(a.boot_ms, *imu(a))
 
 
 def _highres_imu(a: Autopilot) -> Message:
@@ -312,9 +304,7 @@ def _odometry(a: Autopilot) -> Message | None:
 
 
 def _vibration(a: Autopilot) -> Message:
-    """0.2 m/s^2 in a hover, as a real ArduCopter shows in simulation; what is out of balance pulls as rotors lift."""
-    level = 0.2 * load(a) * float(a.pilot.fleet.frames["thrust_ratio"][a.pilot.row])
-    return mavlink.MAVLink_vibration_message(round(a.now * 1e6), level, level, level, 0, 0, 0)
+    return mavlink.MAVLink_vibration_message(round(a.now * 1e6), *[vibration(a)] * 3, 0, 0, 0)
 
 
 def _rc_channels_raw(a: Autopilot) -> Message:

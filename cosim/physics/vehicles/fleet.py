@@ -177,7 +177,7 @@ class VehicleFleet:
         self.state: Records = np.zeros(len(vehicles), l.STATE)
         self.wind = np.zeros((len(vehicles), 3))  # m/s east, north, up; set it at will
         self.now = 0.0
-        self._substep = substep
+        self.substep = substep
         self._items: Records = np.zeros(0, l.ITEM)
         s = self.state
         for k, axis in enumerate("xyz"):
@@ -207,7 +207,7 @@ class VehicleFleet:
         span = until - self.now
         if span < 0.0:
             raise ValueError(f"it is {self.now} s already; cannot go back to {until} s")
-        steps = max(math.ceil(span / self._substep - 1e-9), 1)
+        steps = max(math.ceil(span / self.substep - 1e-9), 1)
         dt = span / steps
         if span > 0.0 and (self.contacts is None or not self.contacts.near(self.state, self.frames, span)):
             self._go(dt, self.now, steps)

@@ -1,6 +1,6 @@
 """Detection of jamming on scenes that no detector has seen, and on a real gNB's log.
 
-python -m benchmarks.jamming [--part scenes response real phones] [--scenes 30] [--method boosting]
+python -m benchmarks.jamming [--part scenes response real phones turin] [--scenes 30] [--method boosting]
                              [--false-alarms 0.01] [--data DIR] [--json]
 
 Every scene has places, people, load, radio conditions and a jammer of its own (`benchmarks.jamming_scenes`).
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.jamming_phones import UCC
-from benchmarks.jamming_real import JDD, real, with_simulated
+from benchmarks.jamming_real import JDD, by_minute, real, with_simulated
 from benchmarks.jamming_scenes import PATTERNS, SETS, pattern_of, scene
 from benchmarks.jamming_sites import KINDS as ON_SITES
-from benchmarks.jamming_sites import SITES, on_sites
+from benchmarks.jamming_sites import SITES, TURIN, on_sites
 
 from benchmarks import jamming_phones, jamming_response
 from benchmarks.measure import Table, child_seconds, mapped, print_result
@@ -31,7 +31,7 @@ from cosim import api
 from cosim.extensions.detection.dataset import Recipe, build
 from cosim.extensions.detection.detect import METHODS, Detector, Verdict, by_group, judge, train
 
-PARTS = ("scenes", "response", "real", "phones")
+PARTS = ("scenes", "response", "real", "phones", "turin")
 LOADS = (0.1, 0.5, 0.95)
 RULE = "jamming.loss >= 3"
 SIGNALS = ("ue", "gnb")
@@ -44,6 +44,12 @@ CAUSES = (
 HARD = "truth_jamming_loss >= 10"
 WORKERS = int(os.environ.get("WORKERS", "1"))  # processes that run scenes; what comes out is the same
 UNSEEN, LOADED = 70_000, 400_000  # seeds from here on are judged on, and by load
+SHIPPED = Path(__file__).resolve().parents[1] / "scenarios" / "jammed-city" / "data" / "detector.npz"
+IN_TURIN = (  # scenes, their kind, carriers
+    ("reuse 1, jammed", "jammed-sites", 1), ("reuse 3, jammed", "jammed-sites", 3),
+    ("reuse 1, masts fail, no jammer", "failures", 1), ("reuse 3, masts fail, no jammer", "failures", 3),
+    ("reuse 1, a crowd, no jammer", "crowd", 1), ("two masts on one carrier, no jammer", "reuse", 1),
+)  # fmt: skip
 _NAMES = ("jam", "fade", "interference", "overload")
 _SHARE = {"normal": 0.5, "jammed": 1.0, "hole": 0.25, "overload": 0.25, "neighbour": 0.25}
 
@@ -123,6 +129,29 @@ def _on_unseen(detector: Detector, unseen: Mapping[str, Path]) -> dict[str, Any]
     }
 
 
+def in_turin(detector: Detector, data: Path, seeds: int) -> dict[str, dict[str, float]]:
+    """Figures where 10 dB or more are lost, on scenes about sites in Turin, `seeds` at each load; none has trained."""
+    found: dict[str, dict[str, float]] = {}
+    recipe = Recipe(SIGNALS, RULE, keep=KEEP, shares=(0.0, 0.0, 1.0), causes=CAUSES)
+    for name, kind, reuse in IN_TURIN:
+        with tempfile.TemporaryDirectory() as spare:
+            made: dict[str, list[Path]] = {}
+            for k, load in enumerate((0.1, 0.4, 0.7, 0.95)):
+                fresh = range(5_000 + 100 * k, 5_000 + 100 * k + seeds)
+                made[f", load {load:.0%}"] = runs(
+                    Path(spare), kind, fresh, data=data, turin=True, load=load, reuse=reuse
+                )
+            made[""] = [folder for several in made.values() for folder in several]
+            for part, folders in made.items():
+                build(folders, recipe, Path(spare) / f"made{part}")
+                one = judge(detector, Path(spare) / f"made{part}", only=HARD)
+                found[f"{name}{part}"] = {
+                    "rows": one.rows, "positive": one.positive, "precision": one.precision, "recall": one.recall,
+                    "f1": one.f1, "false_alarms": one.false_alarms,
+                }  # fmt: skip
+    return found
+
+
 def _by_pattern(detector: Detector, data: Path) -> dict[str, dict[str, float]]:
     """Recall, and false alarms, by the pattern of the jammer, of the rows that lose 10 dB or more."""
     found: dict[str, list[Verdict]] = {}
@@ -186,10 +215,14 @@ def main() -> None:
             found["power"] = power
         if "real" in arguments.part and (arguments.data / JDD).is_file():
             found["real"] = real(arguments.data / JDD)
+            found["minute"] = by_minute(arguments.data / JDD)
             if (folder / "learning" / "croissant.json").is_file():
                 found["few labels"] = with_simulated(arguments.data / JDD, folder / "learning")
         if "phones" in arguments.part and (arguments.data / UCC).is_dir():
             found["phones"] = jamming_phones.measure(arguments.data / UCC)
+        if "turin" in arguments.part and (arguments.data / TURIN).is_file():
+            shown = Detector.load(arguments.detector or SHIPPED)
+            found["turin"] = in_turin(shown, arguments.data, max(2, arguments.scenes // 10))
     figures_ = {**found, "cpu_seconds": time.process_time() + child_seconds() - begun}
     print_result("jamming", figures_, _tables(found), as_json=arguments.json)
 
@@ -206,7 +239,9 @@ def _tables(found: Mapping[str, Any]) -> list[Table]:
         tables.append(tasks)
     for part, title in (
         ("real", "real gNB log (5G_JDD)"),
+        ("minute", "the same, a recording left out, with a limit from a minute of the normal one"),
         ("few labels", "the same, a setting left out, mean over settings, with few labels and with simulated rows"),
+        ("turin", "about sites in Turin, >= 10 dB"),
         ("phones", "CQI given SNR, phones on 5G (UCC)"),
     ):
         if part in found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import math
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ _BLOCKS = 5
 
 def real(path: Path) -> dict[str, Any]:
     """Figures on a real gNB's log: blocks of time left out, and whole jammer settings left out."""
-    rows, label, who, setting = _log(path)
+    rows, label, who, setting, _ = _log(path)
     kept = [f"{name}{end}" for name in _REAL for end in ("", "_mean", "_dev", "_diff")]
     blocks = np.zeros(len(rows), np.int64)
     for one in np.unique(setting):
@@ -55,6 +56,39 @@ def real(path: Path) -> dict[str, Any]:
     return result
 
 
+def by_minute(path: Path, rate: float = 0.02) -> dict[str, Any]:
+    """Figures on each recording with a jammer, which is left out, with a limit from a minute without one.
+
+    Neither recording has a minute without a jammer, so the minute is the first of a fifth of the normal recording (4
+    min), the rest of which is judged, too; what is left trains. The limit is the conformal one (Vovk et al. 2005): the
+    ceil((n + 1)(1 - rate))-th of the n scores of the minute, so that a later row of the same law exceeds it with a
+    probability of at most `rate`. `rank`: whether columns hold the rank, by which the recordings differ anyway.
+    """
+    rows, label, who, setting, clock = _log(path)
+    fifth = np.where(label, -1, np.minimum((clock * _BLOCKS / clock[~label].max()).astype(np.int64), _BLOCKS - 1))
+    order, found = np.arange(len(rows), dtype=np.float64), dict[str, Any]()
+    for method in ("boosting", "forest"):
+        for names_ in (_REAL, tuple(name for name in _REAL if name != "RI")):
+            kept = [f"{name}{end}" for name in names_ for end in ("", *KINDS[1:])]
+            data = rows[:, [4 * _REAL.index(name) + kind for name in names_ for kind in range(4)]]
+            for one in np.unique(setting[label]):
+                shown = []
+                for part in range(_BLOCKS):
+                    mine = fifth == part
+                    quiet = mine & (clock < clock[mine].min() + 60.0)
+                    judged = (mine & ~quiet) | (setting == one)
+                    learn = ~(mine | judged)
+                    detector = fit(data[learn], label[learn], kept, method)
+                    score = np.sort(detector.score(data[quiet]))
+                    limit = score[min(math.ceil((len(score) + 1) * (1.0 - rate)), len(score)) - 1]
+                    judge = figures(label[judged], detector.score(data[judged]), limit, who[judged], order[judged])
+                    shown.append(_short(judge))
+                name = f"{method}{'' if names_ is _REAL else ' without rank'}, {one}"
+                found[name] = {key: float(np.mean([row[key] for row in shown])) for key in shown[0]}
+                found[name]["least f1"] = min(row["f1"] for row in shown)
+    return found
+
+
 # a column of the log -> what the simulated logs call it
 _SIMULATED = {
     "CQI": "ue_cqi", "MCS": "ue_mcs", "DL-BLER": "ue_bler", "UL-BLER-CRC": "gnb_bler", "UL-MCS": "gnb_mcs",
@@ -72,7 +106,7 @@ def with_simulated(path: Path, learning: Path) -> dict[str, Any]:
     the first of the setting and of each block of normal ones. Limits are set on a block of normal rows to 2 %
     of false alarms. The simulated rows lose 3 dB or more, or have no jammer.
     """
-    rows, label, who, setting = _log(path)
+    rows, label, who, setting, _ = _log(path)
     taken = [4 * k + kind for k, name in enumerate(_REAL) if name in _SIMULATED for kind in range(4)]
     kept = [f"{name}{end}" for name in _SIMULATED for end in KINDS]
     rows = _standard(rows[:, taken], ~label)
@@ -141,8 +175,8 @@ def _short(verdict: Verdict) -> dict[str, float]:
     return {name: float(getattr(verdict, name)) for name in ("precision", "recall", "f1", "false_alarms", "area")}
 
 
-def _log(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Features (n, k), label, connection and jammer setting of each row of the log."""
+def _log(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Features (n, k), label, connection, jammer setting and time (s since its recording began) of each row."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         table = list(csv.DictReader(file))
     columns = {name: np.array([_number(row[name]) for row in table]) for name in _REAL}
@@ -158,7 +192,16 @@ def _log(path: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[
         code[order], np.arange(len(table), dtype=np.float64)[order], {n: c[order] for n, c in columns.items()}, 10.0
     )
     assert len(names(list(columns))) == found.shape[1]
-    return found[back, :-1], label, code, setting  # not how many rows there were: connections begin with their label
+    passed = np.array([float(row["Time_Delta"]) for row in table]) * 1e-3
+    run = np.array([row["run"] for row in table])
+    clock = np.concatenate([np.cumsum(passed[run == one]) for one in dict.fromkeys(run)])  # recordings are in turn
+    return (
+        found[back, :-1],
+        label,
+        code,
+        setting,
+        clock,
+    )  # not how many rows there were: connections begin with their label
 
 
 def _number(text: str) -> float:

@@ -1,12 +1,14 @@
 """Scenes on real sites, by which detectors are judged: another generator than that of the scenes they learn from.
 
 Sites are those of a mobile operator in the centre of Melbourne (EUA data set: P. Lai et al., Optimal Edge User
-Allocation in Edge Computing with Variable Sized Vector Bin Packing, ICSOC 2018).
+Allocation in Edge Computing with Variable Sized Vector Bin Packing, ICSOC 2018), or 17 in Turin (SimuTorino), which
+were used for no choice.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,45 +19,54 @@ from cosim.api import Scenario
 
 KINDS = ("reuse", "crowd", "failures", "jammed-sites")  # the first three without a jammer
 SITES = Path("mobility/eua_melbourne/site-optus-melbCBD.csv")
+TURIN = Path("mobility/turin_crocetta/gnodeB_IDs.json")
 _LATITUDE = 111_320.0  # m in a degree
-_SIDE = 700.0  # m
+_SIDE, _SIDE_TURIN = 700.0, 1500.0  # m
 
 
-def places(data: Path) -> np.ndarray[Any, np.dtype[np.float64]]:
+def places(data: Path, turin: bool = False) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Where the sites are, (n, 2) m east and north of the first."""
-    with (data / SITES).open(encoding="utf-8") as file:
-        found = np.array([(float(row["LONGITUDE"]), float(row["LATITUDE"])) for row in csv.DictReader(file)])
-    return (found - found[0]) * _LATITUDE * np.array([np.cos(np.radians(found[0, 1])), 1.0])
+    if turin:
+        listed = json.loads((data / TURIN).read_text(encoding="utf-8"))["gnodeB"]
+        pairs = [(float(row["lon"]), float(row["lat"])) for row in listed]
+    else:
+        with (data / SITES).open(encoding="utf-8") as file:
+            pairs = [(float(row["LONGITUDE"]), float(row["LATITUDE"])) for row in csv.DictReader(file)]
+    found = np.array(pairs, np.float64)
+    return np.asarray((found - found[0]) * _LATITUDE * np.array([np.cos(np.radians(found[0, 1])), 1.0]), np.float64)
 
 
-def on_sites(kind: str, seed: int, data: Path) -> Scenario:
+def on_sites(
+    kind: str, seed: int, data: Path, turin: bool = False, load: float | None = None, reuse: int | None = None
+) -> Scenario:
     """The scene `seed` of one of `KINDS` about one of the sites.
 
     `reuse`: two masts that share a carrier; `crowd`: people move together; `failures`: masts fail; two scenes in three
-    have all sites on one carrier, the third has two. Channels have 40 MHz.
+    have all sites on one carrier, the third has two, but for `reuse` carriers. Channels have 40 MHz. `load`: 0..1.
     """
-    rng = np.random.default_rng([seed, 77, KINDS.index(kind)])
-    sites = places(data)
-    near = sites - sites[rng.integers(len(sites))] + 0.5 * _SIDE
-    near = near[(near > 0.0).all(axis=1) & (near < _SIDE).all(axis=1)]
+    rng, side = np.random.default_rng([seed, 77 + turin, KINDS.index(kind)]), _SIDE_TURIN if turin else _SIDE
+    sites = places(data, turin)
+    near = sites - sites[rng.integers(len(sites))] + 0.5 * side
+    near = near[(near > 0.0).all(axis=1) & (near < side).all(axis=1)]
     apart: list[Any] = []  # small cells of one place are left out
     for place in near[rng.permutation(len(near))]:
         if len(apart) < 7 and all(np.hypot(*(place - other)) > 120.0 for other in apart):
             apart.append(place)
-    carriers = 1 if kind == "reuse" else 1 + seed % 3 // 2
+    carriers = reuse or (1 if kind == "reuse" else 1 + seed % 3 // 2)
     if kind == "reuse":
-        apart = [np.array([0.5 * _SIDE - 140.0, 0.5 * _SIDE]), np.array([0.5 * _SIDE + 140.0, 0.5 * _SIDE])]
+        apart = [np.array([0.5 * side - 140.0, 0.5 * side]), np.array([0.5 * side + 140.0, 0.5 * side])]
     made = Scenario("jamming-sites")
     made.set("run", duration="90 s", step="500 ms", seed=seed)
     speed = {"crowd": 3.0}.get(kind, rng.uniform(1.0, 14.0))
     made.adapter(
         "walkers",
         use="benchmarks.walkers:ADAPTER",
-        side=f"{_SIDE:.0f} m",
+        side=f"{side:.0f} m",
         speed=f"{speed:.2f} m/s",
         crowd=kind == "crowd",
     )
-    made.adapter("radio", **RADIO, background=f"{rng.uniform(5.0, 95.0):.1f} %")
+    busy = rng.uniform(5.0, 95.0)
+    made.adapter("radio", **RADIO, background=f"{busy if load is None else 100.0 * load:.1f} %")
     made.adapter("continuum", scheduler="nearest")
     made.kind("jammer", tier="device")
     for k, (x, y) in enumerate(apart):
@@ -66,7 +77,7 @@ def on_sites(kind: str, seed: int, data: Path) -> Scenario:
             made.event(
                 f"{rng.uniform(5.0, 60.0):.0f} s", "fail", node=f"site-{k}", lasting=f"{rng.uniform(5.0, 40.0):.0f} s"
             )
-    people = rng.uniform(0.0, _SIDE, (14, 2))
+    people = rng.uniform(0.0, side, (14, 2))
     for k, (x, y) in enumerate(people.tolist()):
         made.node(f"phone-{k}", kind="device", at=[f"{x:.1f} m", f"{y:.1f} m"])
     sizes = {"input": f"{rng.uniform(50.0, 900.0):.0f} kB", "output": f"{rng.uniform(10.0, 900.0):.0f} kB"}

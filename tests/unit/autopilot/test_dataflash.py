@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import random
 
+import numpy as np
 import pytest
 from pymavlink.DFReader import DFReader_binary
 
 from cosim.autopilot import Autopilot, dataflash
 from cosim.physics.vehicles import Copter, Rover, VehicleFleet
-from tests.unit.autopilot.wire import ORIGIN, Station, station
+from cosim.physics.vehicles.airframe import GRAVITY
+from tests.unit.autopilot.wire import ORIGIN, Station, rotation, station
 
 WHOLE = 0xFFFFFFFF
 MISSION = [
@@ -125,6 +127,61 @@ def test_pymavlink_reads_what_was_flown(flight, tmp_path):
         assert m._timestamp == pytest.approx(s.autopilot.epoch + 1e-6 * m.TimeUS, abs=2e-3)
     assert len(found["GPS"]) == len(found["POS"]) // 2 + len(found["POS"]) % 2
     assert reader.formats[found["BAT"][0].fmt.type].units[2] == "V"
+
+
+@pytest.mark.parametrize("dynamics", ["point", "rigid"])
+def test_sensors_in_the_log_agree_with_the_path_that_was_flown(dynamics, tmp_path):
+    fleet = VehicleFleet([Copter(dynamics=dynamics, lag=0.3)], [(0.0, 0.0, 0.0)], substep=0.01)
+    s = Station(Autopilot(fleet, 0, origin=ORIGIN, ready_after=0.0, logs=tmp_path))
+    s.run(1.0)
+    upload(s)
+    s.command(176, 1, 4)
+    s.command(400, 1)
+    s.run(0.5)
+    s.command(176, 1, 3)
+    places, chance = {}, np.random.default_rng(3)
+    while s.fleet.state["armed"][0]:
+        v = s.autopilot.pilot.look()
+        places[round(1e6 * s.autopilot.now)] = np.array((v.y, v.x, -v.z))
+        if len(places) % 20 == 0:
+            s.fleet.wind[0] = 3.0 + chance.normal(0.0, 1.0, 3)
+        s.fleet.advance(s.fleet.now + 0.01)
+        s.wall += 0.01
+        s.collect()
+        assert s.fleet.now < 300.0
+    s.run(0.5)
+    s.autopilot.logs.close()
+    reader, found = read(tmp_path / "flown.bin", (tmp_path / "00000001.BIN").read_bytes())
+    attitude = {m.TimeUS: np.radians((m.Roll, m.Pitch, m.Yaw)) for m in found["ATT"]}
+    flown, felt, low = [], [], float(s.autopilot.start[2])
+    for m, baro, out, vibe in zip(found["IMU"], found["BARO"], found["RCOU"], found["VIBE"], strict=True):
+        assert (m.I, m.GH, m.AH, m.GHz, m.AHz, m.EG, m.EA) == (0, 1, 1, 100, 100, 0, 0)
+        if m.TimeUS not in places:
+            continue
+        height = -places[m.TimeUS][2]
+        above = s.autopilot.pilot.ground.place(0.0, 0.0, height).altitude
+        assert baro.AltAMSL == pytest.approx(above, abs=0.01)
+        assert baro.Press == pytest.approx(101_325.0 * (1.0 - 0.0065 * above / 288.15) ** 5.25588, rel=1e-5)
+        shown = 288.15 / 0.0065 * (1.0 - (baro.Press / 101_325.0) ** (1.0 / 5.25588))
+        assert shown - ORIGIN[2] - low == pytest.approx(baro.Alt, abs=0.05)
+        assert baro.Alt == pytest.approx(height - low, abs=1e-3)
+        assert (baro.Temp, baro.SMS) == (pytest.approx(15.0 - 0.0065 * above, abs=0.01), round(1e-3 * m.TimeUS))
+        assert [vibe.VibeX, vibe.VibeY, vibe.Clip] == [vibe.VibeZ, vibe.VibeZ, 0]
+        parts = [places.get(m.TimeUS + k) for k in (-20_000, -10_000, 0)]
+        if any(part is None for part in parts) or height < low + 1.0:
+            continue
+        flown.append((parts[2] - 2.0 * parts[1] + parts[0]) / 1e-4 - [0.0, 0.0, GRAVITY])
+        felt.append(rotation(*attitude[m.TimeUS]) @ (m.AccX, m.AccY, m.AccZ))
+        pulses = np.array((out.C1, out.C2, out.C3, out.C4)) - 1000.0
+        assert 1000 < min(out.C1, out.C2, out.C3, out.C4) <= 2000
+        assert vibe.VibeZ == pytest.approx(0.2 * Copter().thrust_ratio * pulses.mean() / 1000.0, abs=2e-3)
+        assert out.C5 == out.C14 == 0
+    flown, felt = np.array(flown), np.array(felt)
+    assert len(flown) > 300
+    assert np.abs(flown[:, :2]).max() > 1.0
+    assert np.sqrt(((felt - flown) ** 2).mean() / (flown**2).mean()) < 0.02
+    units = [reader.formats[found[name][0].fmt.type].units for name in ("IMU", "BARO", "VIBE", "RCOU")]
+    assert (units[0][2], units[0][5], units[1][4], units[2][2], units[3][1]) == ("rad/s", "m/s/s", "Pa", "m/s/s", "us")
 
 
 def test_the_log_has_modes_arming_events_commands_and_parameters(flight, tmp_path):

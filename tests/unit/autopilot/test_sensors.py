@@ -12,19 +12,9 @@ from cosim.autopilot.geodesy import Place
 from cosim.physics.vehicles import Copter, Rover, VehicleFleet
 from cosim.physics.vehicles.airframe import GRAVITY
 from cosim.physics.vehicles.receivers import PositionErrors
-from tests.unit.autopilot.wire import flying, station
+from tests.unit.autopilot.wire import flying, rotation, station
 
 DT = 0.01
-
-
-def rotation(roll, pitch, yaw):
-    """From forward, right, down to north, east, down."""
-    (sr, cr), (sp, cp), (sy, cy) = ((math.sin(angle), math.cos(angle)) for angle in (roll, pitch, yaw))
-    return np.array([
-        [cp * cy, sr * sp * cy - cr * sy, cr * sp * cy + sr * sy],
-        [cp * sy, sr * sp * sy + cr * cy, cr * sp * sy - sr * cy],
-        [-sp, sr * cp, cr * cp],
-    ])  # fmt: skip
 
 
 def fly_about(s, steps=2500):

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from cosim.autopilot import Autopilot
 from cosim.autopilot.dialect import mavlink
 from cosim.physics.vehicles import Copter, Rover, VehicleFleet
 
 ORIGIN = (38.24, 21.73, 60.0)  # deg, deg, m
+
+
+def rotation(roll, pitch, yaw):
+    """From forward, right, down to north, east, down."""
+    (sr, cr), (sp, cp), (sy, cy) = ((math.sin(angle), math.cos(angle)) for angle in (roll, pitch, yaw))
+    return np.array([
+        [cp * cy, sr * sp * cy - cr * sy, cr * sp * cy + sr * sy],
+        [cp * sy, sr * sp * sy + cr * cy, cr * sp * sy - sr * cy],
+        [-sp, sr * cp, cr * cp],
+    ])  # fmt: skip
 
 
 class Station:

@@ -10,6 +10,7 @@ export function showDetail(detail, world, follow, time = null) {
   const place = $("detail"), said = JSON.stringify(detail);
   if (said === place.dataset.said || (detail && getSelection()?.toString() && place.contains(getSelection().anchorNode))) return; // somebody copies a value
   place.dataset.said = said;
+  if (eye && eye.node !== detail?.node) { eye.image.removeAttribute("src"); eye = null; } // which ends the stream
   if (!detail) {
     place.replaceChildren(element("p", { class: "empty" }, "Choose a node on the map to see all of its signals."));
     return;
@@ -34,17 +35,20 @@ export function showDetail(detail, world, follow, time = null) {
   );
 }
 
-/** What a drone took last; the server renders it where it has the field, and else the figure is taken away. */
+let eye = null; // the stream of pictures on the page: {node, image}, kept while its node is chosen
+
+/** What a camera sees, live, or took last, in a replay. The server renders it where it has the field; else there is none. */
 function picture(detail, time) {
   const reported = detail.signals.picture;
   if (!Number.isFinite(reported?.taken)) return [];
-  const at = time === null ? "" : `&at=${reported.taken}`, density = quantity(reported.density, "");
-  const image = element("img", {
-    src: `/api/picture?node=${detail.node}&taken=${reported.taken}${at}`, alt: `What ${detail.name} took at ${clock(reported.taken)}: ${reported.found} weeds found`,
-    onerror: (e) => e.target.closest("figure").remove(),
-  });
-  return [element("figure", { class: "picture" }, image,
-    element("figcaption", {}, `Picture ${reported.pictures}, ${clock(reported.taken)}: ${reported.found} weeds found, ${density} per m², rendered`))];
+  const onerror = ({ target }) => { target.dataset.failed = ""; target.closest("figure")?.remove(); };
+  const shown = (src) => element("img", { src: `/api/${src}`, onerror });
+  if (time === null && !eye) eye = { node: detail.node, image: shown(`stream?node=${detail.node}`) };
+  const image = eye?.image ?? shown(`picture?node=${detail.node}&at=${reported.taken}`);
+  if ("failed" in image.dataset) return [];
+  image.alt = eye ? `What ${detail.name} sees` : `What ${detail.name} took at ${clock(reported.taken)}`;
+  const words = `Picture ${reported.pictures}, ${clock(reported.taken)}: ${reported.found} weeds found, ${quantity(reported.density, "")} per m²`;
+  return [element("figure", { class: "picture" }, image, element("figcaption", {}, eye ? `As it sees now, rendered. ${words}` : `${words}, rendered`))];
 }
 
 const FROM = 1e5, DECADES = 3; // bit/s at the left end, and what lies between it and the right one

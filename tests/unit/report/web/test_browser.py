@@ -22,6 +22,7 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("websockets")
 pytest.importorskip("selenium")
 
+from cosim.report.web.pictures import SIDE
 from cosim.results.session import run_plan
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
@@ -322,3 +323,37 @@ def test_a_live_run_is_watched_and_steered(browser, tmp_path):
         assert viewer.returncode == 0
     manifest = json.loads(next((tmp_path / "runs").glob("*/*/manifest.json")).read_text())
     assert manifest["interactive"] is True
+
+
+@pytest.mark.slow
+def test_the_page_of_a_live_run_streams_what_a_camera_sees(browser, tmp_path):
+    run = (
+        "run", "scenarios/smart-farm", "--publish", "--no-report", "--set", "run.pacing=20 x", "--out",
+        tmp_path / "runs",
+    )  # fmt: skip
+    with cosim(tmp_path / "run.log", *run) as (_, said):
+        address = said(r"publishing frames at (\S+)")
+        (folder,) = (tmp_path / "runs").glob("*/*")
+        with cosim(tmp_path / "view.log", "view", address, "--port", 0, "--folder", folder) as (viewer, shown):
+            page = Page(browser, shown(r"(http://\S+)") + "?map=canvas")
+            page.choose("uav-1")
+            eye = "#detail figure.picture img"
+            until(lambda: page.browser.find_elements("css selector", eye), "the copter takes no pictures")
+            browser.execute_script(f"window.eye = document.querySelector('{eye}')")
+            assert "/api/stream?node=" in browser.execute_script("return window.eye.src")
+            until(lambda: browser.execute_script("return window.eye.naturalWidth") == SIDE, "no picture comes")
+            drawn = (
+                "const c = document.createElement('canvas'); c.width = c.height = 200;"
+                "c.getContext('2d').drawImage(window.eye, 0, 0, 200, 200); return c.toDataURL()"
+            )
+            pictures = {browser.execute_script(drawn)}
+            until(lambda: pictures.add(browser.execute_script(drawn)) or len(pictures) > 5, "the picture stands still")
+            assert browser.execute_script(
+                f"return window.eye === document.querySelector('{eye}')"
+            )  # not asked for anew
+            assert "As it sees now" in page.text("#detail figcaption")
+            page.choose("tractor")
+            assert not browser.find_elements("css selector", eye)
+            assert not browser.execute_script("return window.eye.hasAttribute('src')")
+            page.is_clean()
+        assert viewer.returncode == 0
