@@ -26,6 +26,7 @@ import numpy as np
 from cosim.contract.children import as_they_come
 from cosim.contract.errors import Problem, RunError, ScenarioError
 from cosim.contract.units import show
+from cosim.engine.continuum.effects import NotBatchableError
 from cosim.results.again import AdapterState, adapter_states
 from cosim.results.load import load as load_run
 from cosim.scenario.free import free_values
@@ -36,7 +37,6 @@ from cosim.twin.prediction.predict import Band, band
 from cosim.twin.prediction.reported import Reported, named, quantities
 from cosim.twin.problem import Floats
 from cosim.twin.scenario.batched import BatchedRuns, unbatchable
-from cosim.twin.scenario.effects import NotBatchableError
 from cosim.twin.scenario.replay import Span, moved, shifted, tasks_of_run, traces
 from cosim.twin.telemetry.quantities import Quantity, ValuePairing
 

@@ -15,12 +15,12 @@ from cosim.contract.errors import ScenarioError
 from cosim.contract.records import Records
 from cosim.contract.seeds import stream
 from cosim.engine.continuum.batches import Action, Batcher
+from cosim.engine.continuum.effects import LoadEffect, NotBatchableError, agree, columns, effects
 from cosim.engine.continuum.engine import Engine
 from cosim.engine.continuum.layout import COMPLETED
 from cosim.engine.continuum.prepared import HostRows, Prepared
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
-from cosim.twin.scenario.effects import LoadEffect, NotBatchableError, agree, columns, effects
 from cosim.twin.telemetry.quantities import Quantity, ValuePairing
 
 if TYPE_CHECKING:

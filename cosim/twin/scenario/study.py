@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
+from cosim.engine.continuum.effects import NotBatchableError
 from cosim.scenario.free import Free, free_values
 from cosim.scenario.load import Loaded, load
 from cosim.twin.judgement.pairing import JudgedPairing
@@ -27,7 +28,6 @@ from cosim.twin.judgement.table import TABLE
 from cosim.twin.problem import CalibrationProblem, Case
 from cosim.twin.scenario import checking, rows
 from cosim.twin.scenario.batched import BatchedRuns, Pairs
-from cosim.twin.scenario.effects import NotBatchableError
 from cosim.twin.scenario.recording import EmptyError, RecordingReader
 from cosim.twin.scenario.replay import WHOLE, ReplayPlacement, Span, moved, traces
 from cosim.twin.scenario.whole import WholeRuns
