@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
 from cosim.extensions.published_data.models.power import LEVELS, MeasuredMachines
+from cosim.sources.tables.findings import as_warnings
 from cosim.twin.jobs.files import column, find, held_back, numbers, table
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal, Simulate
 from cosim.twin.space import Parameter, Prior, Space, Value
-from cosim.twin.telemetry.hygiene import as_warnings
 from cosim.twin.telemetry.inputs import examine_inputs
 
 Floats = NDArray[np.float64]

@@ -17,10 +17,11 @@ from cosim.contract.signals import Signal as Described
 from cosim.contract.units import show
 from cosim.scenario.calibrate import SPACING, CalibrateBlock, ObservedBlock, PartBlock, RecordingBlock
 from cosim.scenario.load import Loaded
+from cosim.sources.tables.findings import Finding, as_warnings
 from cosim.sources.tables.table import Table, read
 from cosim.twin.problem import Floats, MeasuredSignal
 from cosim.twin.scenario.replay import WHOLE, Span, Tasks, tasks_of_run, tasks_of_table
-from cosim.twin.telemetry.hygiene import Finding, as_warnings, examine, share_of
+from cosim.twin.telemetry.hygiene import examine, share_of
 from cosim.twin.telemetry.measured import Columns, factor_of, origins, recorded, run_table, table_rows, unit_of
 from cosim.twin.telemetry.quantities import Codes, Quantity, Rows, ValuePairing, spacings
 from cosim.twin.telemetry.timing import apart

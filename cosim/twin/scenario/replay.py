@@ -18,11 +18,11 @@ from cosim.contract.hints import did_you_mean
 from cosim.contract.units import parse, show
 from cosim.engine.continuum.prepared import Prepared
 from cosim.scenario.calibrate import ReplayBlock
+from cosim.sources.tables.cells import numbers, stamps
+from cosim.sources.tables.findings import Finding
 from cosim.sources.tables.table import Table, time_column
-from cosim.twin.telemetry.hygiene import Finding
 from cosim.twin.telemetry.measured import Columns, factor_of, node_numbers
 from cosim.twin.telemetry.quantities import Codes
-from cosim.twin.telemetry.tables import numbers, stamps
 
 if TYPE_CHECKING:
     from cosim.results.load import Run

@@ -10,15 +10,15 @@ with a `ScenarioError` that holds every refusal.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract import units
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.sources.tables.findings import Finding, Kind, as_warnings
 from cosim.twin.judgement.course import LEAST
 from cosim.twin.judgement.subject import BEYOND
 from cosim.twin.problem import CalibrationProblem as Task
@@ -26,12 +26,6 @@ from cosim.twin.problem import Floats, MeasuredSignal, Observed
 from cosim.twin.telemetry.lag import correlation, lag
 from cosim.twin.telemetry.outliers import OUTLIER, far, robust, spikes
 from cosim.twin.telemetry.timing import apart, gaps, holes, regular, runs, sampled, speeds
-
-Kind = Literal[
-    "few rows", "missing values", "impossible values", "outliers", "constant", "stuck", "lying node", "no values",
-    "gap", "frozen time", "time order", "period", "clock", "unit", "names", "duplicates", "steps", "limit",
-    "failed", "load", "drift",
-]  # fmt: skip
 
 _FITTED, _HELD_BACK = "fitted data: ", "data held back: "
 _MANY = 0.1  # of the values: so many may be another kind, and are never changed
@@ -55,34 +49,6 @@ class HygieneRules:
     frozen: int = 5  # equal times in a row, of rows that come from a sampler
     each: int = 2  # values per parameter that are needed
     lying: float = 0.2  # share of impossible values from which on a node is left out
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One fault, reported as a warning."""
-
-    kind: Kind
-    subject: str  # the signal, and the node if it is one node's
-    message: str
-    count: int = 0  # rows that it is about
-    signal: str = ""  # without the node; "" for what is no signal's
-
-    def __str__(self) -> str:
-        return f"{self.subject}: {self.message}"
-
-
-def as_warnings(findings: Sequence[Finding], most: int = 3) -> tuple[str, ...]:
-    """Findings as warnings; of one kind about one signal the first `most`, and how many more nodes there are."""
-    alike: dict[tuple[str, str], list[Finding]] = {}
-    for finding in findings:
-        alike.setdefault((finding.kind, finding.signal), []).append(finding)
-    lines: list[str] = []
-    for same in alike.values():
-        lines += [str(finding) for finding in same[:most]]
-        if len(same) > most:
-            rest = ", ".join(finding.subject for finding in same[most : most + 5])
-            lines.append(f"{len(same) - most} more like the last one: {rest}{', ...' if len(same) > most + 5 else ''}")
-    return tuple(lines)
 
 
 def bounds(unit: str) -> tuple[float, float]:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.sources.tables.findings import Finding
 from cosim.twin.problem import Floats, MeasuredSignal
-from cosim.twin.telemetry.hygiene import Finding, HygieneRules, bounds, examine
+from cosim.twin.telemetry.hygiene import HygieneRules, bounds, examine
 from cosim.twin.telemetry.lag import lag
 
 _BURST = 1000.0  # robust standard deviations

@@ -12,26 +12,16 @@ from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.hints import did_you_mean
-from cosim.contract.reading.columns import plain_name
 from cosim.contract.units import DIMENSIONS
 from cosim.scenario.calibrate import TASK_DURATIONS, ObservedBlock
+from cosim.sources.tables.cells import failures, numbered, numbers, same_clock, stamps
+from cosim.sources.tables.findings import Finding
 from cosim.sources.tables.table import Table, time_column
 from cosim.twin.problem import Floats
-from cosim.twin.telemetry.hygiene import Finding
 from cosim.twin.telemetry.quantities import Codes, Quantity, Rows
-from cosim.twin.telemetry.tables import numbers, same_clock, stamps
 
 if TYPE_CHECKING:
     from cosim.results.load import Run
-
-
-_OUTCOMES = {"status", "outcome", "state", "result", "code", "status_code", "http_status", "http_code",
-             "response_code", "error", "failed"}  # fmt: skip
-_SUCCESSES = {"success", "successful", "succeeded", "ok", "expected_response"}  # true or false
-_YES, _NO = frozenset({"true", "yes"}), frozenset({"false", "no", "0", "0.0"})
-_FAILED = {"failed", "fail", "failure", "error", "timeout", "timed out", "timed-out", "cancelled", "canceled",
-           "rejected", "dropped", "lost", "aborted"}  # fmt: skip
-_IDS = {"id", "task", "task_id", "request", "request_id", "job", "job_id", "trace_id", "seq", "sequence"}
 
 
 def run_table(run: Run, quantity: Quantity, nodes: Codes, workloads: Codes) -> dict[str, NDArray[Any]]:
@@ -136,7 +126,7 @@ def table_rows(
     tasks = _workloads(table, how, workloads, at) if quantity.of_tasks else np.full(count, -1, np.int64)
     if quantity.of_tasks:
         kept &= ~failures(table, subject, findings)
-        _numbered(table, subject, findings)
+        numbered(table, subject, findings)
     if quantity.of_tasks and quantity.workloads is not None:
         kept &= np.isin(tasks, (*quantity.workloads, -1))
     rows = Rows(values, times, numbers_of, tasks)
@@ -159,59 +149,6 @@ def _back(rows: Rows, order: NDArray[np.int64], quantity: Quantity) -> int:
         if back and not (quantity.duration and (np.diff(ends[np.isfinite(ends)]) >= -1e-6).all()):
             found += back
     return found
-
-
-def failures(table: Table, subject: str, findings: list[Finding]) -> NDArray[np.bool_]:
-    """(m,) rows of tasks that failed, by a column such as `status`: how long these took is no response.
-
-    Raises `ScenarioError` where all of them failed.
-    """
-    failed = np.zeros(len(table), np.bool_)
-    for name, column in table.columns.items():
-        said = plain_name(name)
-        if said not in _OUTCOMES | _SUCCESSES or not len(table):
-            continue
-        words = np.array([str(cell).strip().lower() for cell in column], dtype=object)
-        yes = _NO if said in _SUCCESSES else _YES if said in ("error", "failed") else frozenset()
-        lost = np.array([_failed(word) or word in yes for word in words], np.bool_)
-        if lost.all():
-            message = f"every row is of a task that failed ('{name}' is '{words[0]}')"
-            raise ScenarioError(Problem(message, "calibrate", table.path))
-        if lost.any():
-            failed |= lost
-            some = (
-                f"{int(lost.sum())} rows are of tasks that failed ('{name}' is '{words[lost][0]}'); they are left out"
-            )
-            findings.append(Finding("failed", subject, some, int(lost.sum())))
-    return failed
-
-
-def _failed(word: str) -> bool:
-    code = word.removesuffix(".0")
-    return word in _FAILED or (len(code) == 3 and code.isdigit() and code[0] in "45")
-
-
-def _numbered(table: Table, subject: str, findings: list[Finding]) -> None:
-    """Add findings from columns of numbers or names of tasks: tasks that appear twice, and missing ones."""
-    for name, column in table.columns.items():
-        if plain_name(name) not in _IDS or len(table) < 12:
-            continue
-        said = np.array([str(cell).strip() for cell in column], dtype=object)
-        said = said[said != ""]
-        different = len(set(said.tolist()))
-        if not 0.6 * len(said) <= different:
-            continue
-        if different < len(said):
-            what = f"{len(said) - different} rows have the '{name}' of another row: tasks that were tried again?"
-            findings.append(Finding("duplicates", subject, what, len(said) - different))
-        if all(one.isdigit() and len(one) < 16 for one in said):
-            places = sorted({int(one) for one in said})
-            missing = places[-1] - places[0] + 1 - len(places)
-            if 0 < missing <= len(places):
-                what = (
-                    f"{missing} of the numbers in '{name}' are missing: rows were left out, such as tasks that failed"
-                )
-                findings.append(Finding("missing values", subject, what, missing))
 
 
 def _values(table: Table, how: Columns, subject: str, findings: list[Finding]) -> Floats:

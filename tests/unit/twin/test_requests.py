@@ -12,11 +12,12 @@ import pytest
 from benchmarks.predictive import predictive
 from cosim.contract.errors import RunError, ScenarioError
 from cosim.scenario.load import load
+from cosim.sources.tables.requests import requests
 from cosim.testbed.measuring.loads import measure
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.models.station import ServiceStation
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
-from cosim.twin.scenario.requests import requests, scenario_of
+from cosim.twin.scenario.requests import scenario_of
 from cosim.twin.scenario.study import study
 from cosim.twin.search import Budget
 from cosim.twin.space import Parameter, Space
