@@ -93,7 +93,7 @@ class MachineWatch:
     """
 
     def __init__(self, port: int | None, root: Path = Path("/")) -> None:
-        self._proc, self._pressure = root / "proc", Pressure(root)
+        self._proc, self._pressure = root / "proc", Pressure(root, time.monotonic)
         self._here, self._processes = port is not None, listening(port) if port is not None else []
         self._began, self._first = time.monotonic(), self._now()
 
