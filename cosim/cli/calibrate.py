@@ -242,7 +242,7 @@ def _file(name: str) -> str:
 
 
 def _screen(tasks: Sequence[Work], seed: int, as_json: bool) -> None:
-    from cosim.twin.fitting.sensitivity import sensitivities
+    from cosim.twin.fitting.screen import sensitivities
 
     found = {work.task.name: sensitivities(work.task, seed=seed) for work in tasks}
     for warning in dict.fromkeys(line for work in tasks for line in work.task.warnings):

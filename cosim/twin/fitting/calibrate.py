@@ -23,9 +23,9 @@ from cosim.twin.calibration import Calibration, ParameterEstimate
 from cosim.twin.fitting.judging import before_and_after, complaints
 from cosim.twin.fitting.methods import AUTO, EXPENSIVE, METHODS, Proposal, Searching, choose, method_names, search
 from cosim.twin.fitting.misfit import Misfit
-from cosim.twin.fitting.posterior import PRIOR_SD, Posterior, laplace
+from cosim.twin.fitting.posterior import Posterior, laplace
 from cosim.twin.fitting.runs import Journal, SimulatedPoints, cpu_seconds, fingerprint
-from cosim.twin.fitting.screen import Identity, fisher, identify, morris, sobol
+from cosim.twin.fitting.screen import Identity, identify, morris
 from cosim.twin.fitting.summaries import Summaries
 from cosim.twin.fitting.synthetic import synthetic
 from cosim.twin.judgement.pairs import pairs
@@ -170,12 +170,6 @@ class _Session:
                 )
         lengths = effects.mean_absolute[:, -1]
         shares = lengths / (lengths.sum() or 1.0)
-        count = min(256, room // (d + 2))
-        if count >= 32 and d > 1:
-            total = sobol(
-                lambda units: self._by_seed(units, seeds[:1])[:, 0], d, self._random[0], 2 ** int(math.log2(count))
-            )
-            shares = np.clip(total, 0.0, 1.0) if total is not None and np.isfinite(total).all() else shares
         self.sensitivity = {name: 0.0 if name in self.refused else float(shares[k]) for k, name in enumerate(names)}
         self.runs.searched = np.array([name not in self.refused for name in names])
 
@@ -271,24 +265,18 @@ class _Session:
         names = [p.name for p, one in zip(self.space.parameters, kept, strict=True) if one]
         found = self._sampled(self.best[kept])
         if found is None:
-            if self._room("information", 1.0) < (2 * len(names) + 1) * len(self._few):
-                return
-            information = fisher(self._answers(self._few), self.best[kept])
-            if not np.isfinite(information).all():
-                return
-            covariance = np.asarray(np.linalg.inv(information + np.eye(len(names)) / PRIOR_SD**2), np.float64)
-        else:
-            covariance = found.covariance
-            if not self._center(found) and found.widened > 1.0:
-                # Summaries of another model's data lead astray; the least distance of distributions is sturdier.
-                moved = found.units + (self.best[kept] - found.middle)
-                found = replace(found, units=np.clip(moved, 0.0, 1.0))
-            self._note(found, names)
-            units = found.units[:: max(1, len(found.units) // DRAWS)][:DRAWS]
-            if found.widened > _WIDEST:  # intervals show how little values mean, draws what such a model predicts
-                at = self.best[kept]
-                units = np.clip(at + _WIDEST / found.widened * (units - at), 0.0, 1.0)
-            self.draws = self._varied(self.space.values(self.runs.whole(units)), self._random[2])
+            return
+        covariance = found.covariance
+        if not self._center(found) and found.widened > 1.0:
+            # Summaries of another model's data lead astray; the least distance of distributions is sturdier.
+            moved = found.units + (self.best[kept] - found.middle)
+            found = replace(found, units=np.clip(moved, 0.0, 1.0))
+        self._note(found, names)
+        units = found.units[:: max(1, len(found.units) // DRAWS)][:DRAWS]
+        if found.widened > _WIDEST:  # intervals show how little values mean, draws what such a model predicts
+            at = self.best[kept]
+            units = np.clip(at + _WIDEST / found.widened * (units - at), 0.0, 1.0)
+        self.draws = self._varied(self.space.values(self.runs.whole(units)), self._random[2])
         for k, (name, one) in enumerate(zip(names, identify(covariance, names), strict=True)):
             if one.verdict == "no effect" and self._excluded(k):
                 one = Identity("fitted", "its interval is wide: too few runs were left to narrow it")

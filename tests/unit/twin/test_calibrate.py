@@ -7,7 +7,7 @@ from cosim.contract.errors import ScenarioError
 from cosim.contract.seals import DamagedError
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.fitting.misfit import Misfit
-from cosim.twin.fitting.sensitivity import sensitivities
+from cosim.twin.fitting.screen import sensitivities
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.search import Budget
 from cosim.twin.space import Parameter, Space
