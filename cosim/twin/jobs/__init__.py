@@ -41,3 +41,17 @@ def load(name: str) -> Callable[[Path, Mapping[str, object]], list[CalibrationPr
         return found
 
     return problems
+
+
+def setting(settings: Mapping[str, object], name: str, default: float) -> float:
+    """The number that `settings` gives for `name`. Raises `ScenarioError` when it is none."""
+    value = settings.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ScenarioError(Mistake(f"{value!r} is no number", f"calibrate.settings.{name}"))
+    return float(value)
+
+
+def held_back(settings: Mapping[str, object]) -> Path | None:
+    """The folder with data for the judgement only, when `settings` names one as `held_back`."""
+    found = settings.get("held_back")
+    return None if found is None else Path(str(found))
