@@ -132,7 +132,7 @@ def parameter_table(estimates: Sequence[ParameterEstimate]) -> ReportTable:
         )
         for e in estimates
     )  # fmt: skip
-    note = "Sensitivity is the share of the effects on the misfit. Intervals are those of the posterior, where there is one."
+    note = "Sensitivity is the share of the effects on the misfit. Intervals are of the posterior, where there is one."
     return ReportTable("parameters", heads, rows, note, "nothing was free")
 
 
