@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cosim.twin.judgement import course
 from cosim.twin.judgement.course import LEAST
 from cosim.twin.problem import Floats
 
@@ -36,32 +37,20 @@ def lag(cause: Floats, effect: Floats, most: int = 20) -> SignalLag | None:
     clearly stronger in size than without; it is sought up to `most` rows and a quarter of the series.
     """
     most = min(most, len(cause) // 4)
-    cause, effect = _ranks(cause), _ranks(effect)
-    found = [(shift, _correlation(cause, effect, shift)) for shift in range(-most, most + 1)]
+    found = [(shift, correlation(cause, effect, shift)) for shift in range(-most, most + 1)]
     known = [(abs(value), -abs(shift), shift) for shift, value in found if np.isfinite(value)]
-    without = abs(_correlation(cause, effect, 0))
+    without = abs(correlation(cause, effect))
     if not known or not np.isfinite(without):
         return None
     best, _, shift = max(known)
     return SignalLag(shift, best, without) if shift and best >= _STRONG and best >= without + _BETTER else None
 
 
-def correlation(cause: Floats, effect: Floats) -> float:
-    """Rank correlation of rows as they stand; NaN for fewer than 30, and where one never changes."""
-    return _correlation(_ranks(cause), _ranks(effect), 0)
-
-
-def _correlation(cause: Floats, effect: Floats, shift: int) -> float:
+def correlation(cause: Floats, effect: Floats, shift: int = 0) -> float:
+    """Rank correlation, `effect` taken `shift` rows later; NaN for fewer than 30 rows, and where one never changes."""
     first, second = (cause[: len(cause) - shift], effect[shift:]) if shift >= 0 else (cause[-shift:], effect[:shift])
     kept = np.isfinite(first) & np.isfinite(second)
-    if kept.sum() < LEAST or np.ptp(first[kept]) == 0.0 or np.ptp(second[kept]) == 0.0:
+    first, second = first[kept], second[kept]
+    if len(first) < LEAST or np.ptp(first) == 0.0 or np.ptp(second) == 0.0:
         return float("nan")
-    return float(np.corrcoef(first[kept], second[kept])[0, 1])
-
-
-def _ranks(values: Floats) -> Floats:
-    """(m,) the place of each value among the different ones; NaN where it is missing."""
-    ranks = np.full(len(values), np.nan)
-    kept = np.isfinite(values)
-    ranks[kept] = np.unique(values[kept], return_inverse=True)[1]
-    return ranks
+    return course.correlation(course.ranks(first), course.ranks(second))

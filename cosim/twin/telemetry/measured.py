@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,43 +56,31 @@ def _gap(column: NDArray[Any]) -> Any:  # noqa: ANN401 - of the column's own typ
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class QuantityRows:
-    """The rows of a table that belong to a quantity, as they were read."""
+class RecordedSeries:
+    """What was measured of one signal: its rows, and what of the simulation stands opposite."""
 
+    quantity: Quantity
     rows: Rows  # in order of time
-    absolute: bool  # times count from 1970
-    loads: Floats | None  # (m,) of the node beside each value
-    timed: bool  # whether there are times
+    at: str  # where it is declared
+    timed: bool = True
+    absolute: bool = False  # times count from 1970 until the recording's origin is known
+    from_file: bool = False
+    loads: Floats | None = None  # (m,) of the node beside each value
 
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The nodes with rows; none where rows name none."""
+        return tuple(k for k in np.unique(self.rows.nodes).tolist() if k >= 0)
 
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """The columns of a table by meaning; see `ObservedBlock`."""
-
-    value: str
-    between: tuple[str, str] | None = None
-    factor: float = 1.0
-    time: str | None = None
-    time_unit: str | None = None
-    node: str | None = None
-    names: Mapping[str, str | None] = field(default_factory=dict)
-    load: str | None = None
-    workloads: tuple[str, ...] = ()  # of the tasks, if they are of one
-
-    @classmethod
-    def of(cls, block: ObservedBlock, column: str, at: str, unit: str = "") -> Columns:
-        """The columns that `block` names, `column` that of the signal, which is in `unit`."""
-        between = (block.between[0], block.between[1]) if block.between else None
-        return cls(
-            block.column or column, between, factor_of(block.unit, f"{at}.unit", unit), block.time, block.time_unit,
-            block.node, block.names, block.load, tuple(block.workloads or ()),
-        )  # fmt: skip
+    def only(self, kept: NDArray[np.bool_]) -> RecordedSeries:
+        return replace(self, rows=self.rows.only(kept), loads=None if self.loads is None else self.loads[kept])
 
 
 def table_rows(
-    table: Table, how: Columns, quantity: Quantity, at: str, nodes: Codes, workloads: Codes, findings: list[Finding]
-) -> QuantityRows:
-    """The rows of a table for `quantity`. Raises `ScenarioError` that names column and remedy.
+    table: Table, how: ObservedBlock, unit: str, quantity: Quantity, at: str, nodes: Codes, workloads: Codes,
+    findings: list[Finding],
+) -> RecordedSeries:  # fmt: skip
+    """The rows of a table for `quantity`, a signal in `unit`. Raises `ScenarioError` that names column and remedy.
 
     `nodes` and `workloads` know the scenario's names; a name in the table that is none of them is refused.
     """
@@ -101,7 +89,8 @@ def table_rows(
         return ScenarioError(Problem(message, at, file=table.path, hint=hint))
 
     subject = at.rpartition(".")[2]
-    wanted = [*(how.between or (how.value,)), *(name for name in (how.node, how.load) if name)]
+    value, factor = how.column or quantity.column, factor_of(how.unit, f"{at}.unit", unit)
+    wanted = [*(how.between or (value,)), *(name for name in (how.node, how.load) if name)]
     for name in wanted:
         if name not in table.columns:
             hint = did_you_mean(name, table.columns, otherwise="columns")
@@ -111,11 +100,16 @@ def table_rows(
     times, absolute = np.full(count, np.nan), False
     if name_of_time is not None:
         times, absolute, *_ = stamps(table.column(name_of_time), name_of_time, how.time_unit, findings)
-    values = _values(table, how, subject, findings)
+    if how.between:
+        begin, end = (stamps(table.column(name), name, how.time_unit, findings) for name in how.between)
+        same_clock((how.between[0], begin), (how.between[1], end), table.path)
+        values = end.seconds - begin.seconds
+    else:
+        values = numbers(table.column(value), subject, findings) * factor
     if count and not np.isfinite(values).any():
-        raise wrong(f"column '{how.value}' holds no number")
+        raise wrong(f"column '{value}' holds no number")
     kept = np.isfinite(values) if table.sparse else np.ones(count, np.bool_)
-    numbers_of, named = node_numbers(table, how, nodes, at, findings)
+    numbers_of, named = node_numbers(table, how.node, how.names, nodes, at, findings)
     kept &= named
     if numbers_of is None:
         only = quantity.nodes if quantity.nodes is not None and len(quantity.nodes) == 1 else (-1,)
@@ -136,7 +130,8 @@ def table_rows(
         findings.append(Finding("time order", subject, f"time goes back {back} times; rows are put in order", back))
     order = order[np.argsort(times[order], kind="stable")]
     order = _once(rows, order, quantity, subject, findings)
-    return QuantityRows(rows.only(order), absolute, None if loads is None else loads[order], name_of_time is not None)
+    timed, beside = name_of_time is not None, None if loads is None else loads[order]
+    return RecordedSeries(quantity, rows.only(order), at, timed, absolute, True, beside)
 
 
 def _back(rows: Rows, order: NDArray[np.int64], quantity: Quantity) -> int:
@@ -151,24 +146,18 @@ def _back(rows: Rows, order: NDArray[np.int64], quantity: Quantity) -> int:
     return found
 
 
-def _values(table: Table, how: Columns, subject: str, findings: list[Finding]) -> Floats:
-    if how.between is None:
-        return numbers(table.column(how.value), subject, findings) * how.factor
-    begin, end = (stamps(table.column(name), name, how.time_unit, findings) for name in how.between)
-    same_clock((how.between[0], begin), (how.between[1], end), table.path)
-    return end.seconds - begin.seconds
-
-
 def node_numbers(
-    table: Table, how: Columns, nodes: Codes, at: str, findings: list[Finding]
+    table: Table, name: str | None, names: Mapping[str, str | None], nodes: Codes, at: str, findings: list[Finding]
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_]]:
-    """The numbers of the rows' nodes, and which rows have one. Raises `ScenarioError` for names that are no node's."""
-    name = how.node or ("node" if "node" in table.columns else None)
+    """The numbers of the rows' nodes, by column `name`, and which rows have one.
+
+    Raises `ScenarioError` for names that are no node's."""
+    name = name or ("node" if "node" in table.columns else None)
     if name is None:
         return None, np.ones(len(table), np.bool_)
     said = np.array([str(cell).strip() for cell in table.column(name)], dtype=object)
-    left_out = {one for one, target in how.names.items() if target is None}
-    reported = np.array([how.names.get(one, one) or "" for one in said], dtype=object)
+    left_out = {one for one, target in names.items() if target is None}
+    reported = np.array([names.get(one, one) or "" for one in said], dtype=object)
     known = set(nodes.names)
     unknown = sorted({one for one in reported if one and one not in known})
     if unknown:
@@ -188,11 +177,11 @@ def node_numbers(
     return numbered, kept
 
 
-def _workloads(table: Table, how: Columns, workloads: Codes, at: str) -> NDArray[np.int64]:
+def _workloads(table: Table, how: ObservedBlock, workloads: Codes, at: str) -> NDArray[np.int64]:
     """The numbers of the rows' workloads; -1 where several are possible and none is named."""
     count, known = len(table), workloads.names
-    if len(how.workloads) == 1 and "workload" not in table.columns:
-        return np.full(count, workloads(list(how.workloads))[0], np.int64)
+    if len(how.workloads or ()) == 1 and "workload" not in table.columns:
+        return np.full(count, workloads(how.workloads or ())[0], np.int64)
     if "workload" in table.columns:
         said = [str(cell) for cell in table.column("workload")]
         unknown = sorted({*said} - {*known})
