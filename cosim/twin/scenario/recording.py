@@ -19,12 +19,12 @@ from cosim.scenario.calibrate import SPACING, CalibrateBlock, ObservedBlock, Par
 from cosim.scenario.load import Loaded
 from cosim.sources.tables.findings import Finding, as_warnings
 from cosim.sources.tables.table import Table, read
+from cosim.sources.tables.timing import apart
 from cosim.twin.problem import MeasuredSignal
 from cosim.twin.scenario.replay import WHOLE, Span, Tasks, tasks_of_run, tasks_of_table
 from cosim.twin.telemetry.hygiene import examine, share_of
 from cosim.twin.telemetry.measured import RecordedSeries, factor_of, origins, recorded, run_table, table_rows, unit_of
 from cosim.twin.telemetry.quantities import Codes, Quantity, Rows, ValuePairing, spacings
-from cosim.twin.telemetry.timing import apart
 
 if TYPE_CHECKING:
     from cosim.results.load import Run

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from cosim.contract import units
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.sources.tables.findings import Finding, Kind, as_warnings
+from cosim.sources.tables.timing import apart, gaps, holes, regular, runs, sampled, speeds
 from cosim.twin.judgement.course import LEAST
 from cosim.twin.judgement.subject import BEYOND
 from cosim.twin.problem import CalibrationProblem as Task
 from cosim.twin.problem import Floats, MeasuredSignal, Observed
 from cosim.twin.telemetry.lag import correlation, lag
 from cosim.twin.telemetry.outliers import OUTLIER, far, robust, spikes
-from cosim.twin.telemetry.timing import apart, gaps, holes, regular, runs, sampled, speeds
 
 _FITTED, _HELD_BACK = "fitted data: ", "data held back: "
 _MANY = 0.1  # of the values: so many may be another kind, and are never changed
