@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.results.distances import energy_distance, wasserstein
 from cosim.twin.calibration import Gap
-from cosim.twin.fitting.distances import energy_distance, wasserstein
 from cosim.twin.problem import Distance, Floats, MeasuredSignal, Observed
 
 ALL = "all"  # the row of `gaps` that sums up
