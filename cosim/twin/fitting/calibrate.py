@@ -25,11 +25,11 @@ from cosim.twin.fitting.methods import AUTO, EXPENSIVE, METHODS, Proposal, Searc
 from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.fitting.posterior import Posterior, laplace
 from cosim.twin.fitting.runs import Journal, SimulatedPoints, cpu_seconds, fingerprint
-from cosim.twin.fitting.screen import Identity, identify, morris
+from cosim.twin.fitting.screen import SEEDS, Identity, identify, morris
 from cosim.twin.fitting.summaries import Summaries
 from cosim.twin.fitting.synthetic import synthetic
 from cosim.twin.judgement.pairs import pairs
-from cosim.twin.judgement.subject import JudgedStatistic
+from cosim.twin.judgement.subject import SURE, JudgedStatistic
 from cosim.twin.judgement.table import RELATIVE
 from cosim.twin.judgement.verdict import sentence, verdict
 from cosim.twin.problem import CalibrationProblem, Floats
@@ -45,7 +45,6 @@ _WIDEST = 3.0  # times, of draws
 _WRONG, _AT_MOST = 4.0, 10.0  # times, of intervals under a model that is reported to lack a cause
 _BENT = 0.35  # times the root of the number of values, of intervals under a law that these do not follow
 _DEAR = 10.0  # s of CPU per run, from which on a model is not judged by simulations
-_SURE = 3.0  # deviations, of what is better beyond chance
 
 
 def _chance(differences: Floats, deviations: float) -> float:
@@ -248,7 +247,7 @@ class _Session:
         k = int(np.argmin(losses))
         if surface and k and math.isfinite(losses[0]):
             better = by_seed[0] - by_seed[k]
-            if better.mean() < _chance(better, _SURE):
+            if better.mean() < _chance(better, SURE):
                 k = 0
         if math.isfinite(losses[k]):
             self.best, self.loss = self.runs.whole(points[k : k + 1])[0], float(losses[k])
@@ -299,7 +298,7 @@ class _Session:
         points = np.repeat(self.best[self.runs.searched][None], 2, axis=0)
         points[1, k] = self.start_units[self.runs.searched][k]
         best, back = self._by_seed(points, self._fresh_seeds)
-        return bool((back - best).mean() > max(_chance(back - best, _SURE), best.mean()))
+        return bool((back - best).mean() > max(_chance(back - best, SURE), best.mean()))
 
     def _sampled(self, at: Floats) -> Posterior | None:
         """The posterior, None when the budget is too small for one."""
@@ -417,7 +416,7 @@ class _Session:
         number n, while an interval shrinks with the root of n. `bent` is this root times `_BENT`, 0 where the law fits.
         """
         already = self.figures.get("widened", 1.0)
-        of_draws = max(1.0, min(worst / 3.0, _WIDEST) / already)
+        of_draws = max(1.0, min(worst / SURE, _WIDEST) / already)
         factor = max(of_draws, min(max(worst, _WRONG), _AT_MOST) / already if worst else 1.0, bent / already)
         if factor <= 1.0:
             return
@@ -502,7 +501,7 @@ class _Session:
     @property
     def _few(self) -> list[int]:
         """The seeds of slopes: enough to see chance, if there is any."""
-        return self._seeds[:1] if self.problem.deterministic else self._seeds[:3]
+        return self._seeds[: 1 if self.problem.deterministic else SEEDS]
 
     @property
     def _fresh_seeds(self) -> list[int]:

@@ -19,7 +19,7 @@ from cosim.twin.problem import CalibrationProblem, Floats
 
 Answers = Callable[[Floats], Floats]  # points (n, d) -> (n, s, q): q figures under s seeds
 CORRELATED = 0.9  # correlations beyond this are reported
-_SEEDS = 3  # the fewest with a deviation that is not that of a pair
+SEEDS = 3  # the fewest with a deviation that is not that of a pair
 _TRAJECTORIES = 10  # F. Campolongo et al., Environmental Modelling & Software 22 (2007): 10 to 50
 _GRID = 4  # levels of Morris' grid; a step goes over half of them
 
@@ -143,7 +143,7 @@ def sensitivities(problem: CalibrationProblem, *, seed: int = 1) -> tuple[Sensit
     whole = Misfit(observed, problem.distance)
     counted = {name: signal for name, signal in observed.items() if signal.weight > 0.0}
     single = {name: Misfit({name: signal}, problem.distance) for name, signal in counted.items()}
-    roots = np.random.SeedSequence(seed).generate_state(_SEEDS, np.uint64) >> np.uint64(1)
+    roots = np.random.SeedSequence(seed).generate_state(SEEDS, np.uint64) >> np.uint64(1)
     seeds = [int(word) for word in (roots[:1] if problem.deterministic else roots)]
 
     def answers(units: Floats) -> Floats:

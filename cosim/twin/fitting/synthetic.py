@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.twin.fitting.posterior import PRIOR_SD, Posterior
+from cosim.twin.judgement.subject import SURE
 from cosim.twin.search.cma import reflect
 from cosim.twin.search.meter import Floats
 from cosim.twin.search.regression import features, quadratic
@@ -136,7 +137,7 @@ class Emulator:
         Summaries are not normal where many values are alike, as responses of a server of constant speed.
         """
         freedom = max(len(self._whiten) - len(self.region.low), 1)
-        return max(1.0 + 3.0 * math.sqrt(2.0 / freedom) + 3.0 / freedom, float(self._usual))
+        return max(1.0 + SURE * math.sqrt(2.0 / freedom) + SURE / freedom, float(self._usual))
 
     def slopes(self, at: Floats, step: float = 0.01) -> Floats:
         """(k, d) of the mean summaries at a point, by central differences."""

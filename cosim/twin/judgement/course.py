@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 LEAST = 30  # values, with which the 2nd and the 98th percentile are no longer those at the ends
 _TOP = 0.04  # share of the longest responses: 1 in 25, as many as slow ones are that hold up others
 _FADING = np.array([[0.03], [0.1]])  # of the period, after which a warm-up has faded to 1/e
-_DIGITS_LEAST, _DIGITS_OFF = 40, 0.35  # values; of a step: so many values are not as near by chance (0.7^40)
+_DIGITS_OFF = 0.35  # of a step: 30 values are not as near by chance (0.7^30)
 _WINDOW = 60  # values of a moving average, at most: a minute of seconds
 
 
@@ -185,7 +185,7 @@ def decimal_step(values: Floats) -> float:
     Times since 1970 hold no more than a quarter of a microsecond, so differences of them may be off by that.
     """
     found = np.abs(values[np.isfinite(values)])
-    if len(found) < _DIGITS_LEAST or not found.any():
+    if len(found) < LEAST or not found.any():
         return 0.0
     first = int(np.floor(np.log10(float(np.median(found[found > 0.0])))))
     for exponent in range(first, first - 9, -1):

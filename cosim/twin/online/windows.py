@@ -23,6 +23,7 @@ from cosim.twin.calibration import Calibration
 from cosim.twin.fitting.evidence import numbers
 from cosim.twin.fitting.judging import before_and_after
 from cosim.twin.fitting.misfit import Misfit
+from cosim.twin.fitting.screen import SEEDS
 from cosim.twin.online.drift import Drift
 from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal
 from cosim.twin.space import Space, Value
@@ -31,7 +32,6 @@ Span = tuple[float, float]  # s
 Act = Literal["", "calibrated", "adopted", "rejected"]
 _PART = 0.05  # of the values' size: the least range that a misfit is scaled by
 _LEAST = 2  # windows that are fitted: so many must have passed since a drift began
-_SEEDS = (1, 2, 3)  # over which misfits are averaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class OnlineStudy:
     ) -> None:
         self.name, self.space, self._last = name, space, last
         self._case, self._search, self._drift = case, search, drift or Drift()
-        self._deterministic, self._seeds = deterministic, _SEEDS[:1] if deterministic else _SEEDS
+        self._deterministic, self._seeds = deterministic, range(1, 2 if deterministic else SEEDS + 1)
         self.numbers: Floats = space.start
         self.reports: list[WindowReport] = []
         self.adopted: list[Calibration] = []

@@ -31,6 +31,7 @@ from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
 from cosim.scenario.plan.plan import Recording
 from cosim.twin.fitting.posterior import LEVEL
+from cosim.twin.judgement.subject import SURE
 from cosim.twin.prediction.draws import Settings, overrides
 from cosim.twin.problem import Floats
 from cosim.twin.scenario.batched import prepared, unbatchable
@@ -207,7 +208,7 @@ def _amplification(column: Floats, inputs: Mapping[str, Floats]) -> tuple[float,
     best, by = 1.0, ""
     for k, name in enumerate(names, start=1):
         error = math.sqrt(max(float(covariance[k, k]), 0.0))
-        if abs(slopes[k]) > max(best, 3.0 * error):
+        if abs(slopes[k]) > max(best, SURE * error):
             best, by = abs(float(slopes[k])), name
     return best, by
 

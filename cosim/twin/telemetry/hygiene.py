@@ -24,17 +24,15 @@ from cosim.twin.judgement.course import LEAST
 from cosim.twin.judgement.subject import BEYOND
 from cosim.twin.problem import CalibrationProblem as Task
 from cosim.twin.problem import Floats, MeasuredSignal, Observed
-from cosim.twin.telemetry.lag import correlation, lag
-from cosim.twin.telemetry.outliers import OUTLIER, far, robust, spikes
+from cosim.twin.telemetry.lag import STRONG, correlation, lag
+from cosim.twin.telemetry.outliers import OUTLIER, PART, far, robust, spikes
 
 _FITTED, _HELD_BACK = "fitted data: ", "data held back: "
-_MANY = 0.1  # of the values: so many may be another kind, and are never changed
 _APART = 0.2  # of the range, that no value lies in where there are two kinds
-_ALONG, _DRIFTS = 0.5, 0.03  # rank correlation with time beside the load; share of the median that is reported
+_DRIFTS = 0.03  # of the median, that is reported: a meter of class 3 may be off by as much (IEC 62053-23)
 _PERCENT = 5.0  # from which on a load is no fraction
 _CHANCE = 1e-6  # expected runs by chance, below which a run is reported
 _ALONE = 1.5  # times as far from the median as all others: an outlier
-_OFTEN = 0.1  # share of the other values that are the same: no sensor that stood still
 _SIGNED = {"level", "gain", "angle", "length", "acceleration", "price"}  # dimensions whose values may be negative
 
 
@@ -262,7 +260,7 @@ class _Examined:
         starts = np.flatnonzero(run & ~np.concatenate([[False], run[:-1]]))
         states = {value for value in values[starts] if np.sum(values[starts] == value) > 2}
         if self.signal.times is not None and not regular(self.signal.times[rows]):
-            states |= {value for value in values[starts] if np.mean(np.isclose(rest, value)) > _OFTEN}
+            states |= {value for value in values[starts] if np.mean(np.isclose(rest, value)) > PART}
         run &= ~np.isin(values, list(states))
         if load is not None:  # few rows suffice where the load is another one in most of them
             run &= runs(values, self.rules.stuck) | (len(np.unique(load[run])) > 0.5 * run.sum())
@@ -281,14 +279,14 @@ class _Examined:
         away = np.abs(values - np.nanmedian(values)) if apart_from_all.any() else np.zeros(1)
         if apart_from_all.any() and away[apart_from_all].min() < _ALONE * np.nanmax(away[~apart_from_all], initial=0.0):
             # A few that go on where the others end are no fault.
-            apart_from_all &= np.count_nonzero(apart_from_all) > 1 + _MANY * len(values)
+            apart_from_all &= np.count_nonzero(apart_from_all) > 1 + PART * len(values)
         found = apart_from_all | spikes(values, self.rules.outlier)
         count = int(found.sum())
         if count == 0:
             return
         middle, _ = robust(values[np.isfinite(values)])
         worst = float(values[found][np.argmax(np.abs(values[found] - middle))])
-        if count > 1 + _MANY * len(values):
+        if count > 1 + PART * len(values):
             ordered, others = np.sort(values[found]), values[np.isfinite(values) & ~found]
             between = [*(ordered[ordered > others.max()][:1] - others.max()),
                        *(others.min() - ordered[ordered < others.min()][-1:])]  # fmt: skip
@@ -365,7 +363,7 @@ class _Examined:
         change = float(slopes[3]) / (abs(float(np.median(value))) or 1.0)
         rest = value - design[:, :3] @ slopes[:3]
         along = correlation(time, rest)
-        if abs(along) > max(_ALONG, 4.0 / math.sqrt(len(value))) and abs(change) > _DRIFTS:
+        if abs(along) > max(STRONG, 4.0 / math.sqrt(len(value))) and abs(change) > _DRIFTS:
             way = "rises" if change > 0.0 else "falls"
             message = (
                 f"{way} by {abs(change):.0%} in the time measured though its load does not: a meter that drifts, or "

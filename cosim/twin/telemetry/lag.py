@@ -10,7 +10,7 @@ from cosim.twin.judgement import course
 from cosim.twin.judgement.course import LEAST
 from cosim.twin.problem import Floats
 
-_STRONG = 0.5  # correlation at the lag
+STRONG = 0.5  # correlation: a large effect (J. Cohen, Statistical Power Analysis, 1988, 3.2)
 _BETTER = 0.2  # than without a lag
 
 
@@ -43,7 +43,7 @@ def lag(cause: Floats, effect: Floats, most: int = 20) -> SignalLag | None:
     if not known or not np.isfinite(without):
         return None
     best, _, shift = max(known)
-    return SignalLag(shift, best, without) if shift and best >= _STRONG and best >= without + _BETTER else None
+    return SignalLag(shift, best, without) if shift and best >= STRONG and best >= without + _BETTER else None
 
 
 def correlation(cause: Floats, effect: Floats, shift: int = 0) -> float:
