@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.results.outliers import OUTLIER
 from cosim.twin.fitting.posterior import PRIOR_SD, Posterior
 from cosim.twin.judgement.subject import SURE
 from cosim.twin.search.cma import reflect
 from cosim.twin.search.meter import Floats
 from cosim.twin.search.regression import features, quadratic
-from cosim.twin.telemetry.outliers import OUTLIER
 
 _EXACT = 1e-3  # of a value, to which no model is right: responses of a server of constant speed are exactly alike
 _RARE = 0.995  # of the runs are nearer to their mean

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from cosim.results.outliers import OUTLIER, robust
 from cosim.twin.judgement.course import LEAST, correlation, ranks
 from cosim.twin.judgement.subject import BEYOND
 from cosim.twin.judgement.table import ORDERLY
 from cosim.twin.problem import Case, Floats
-from cosim.twin.telemetry.outliers import OUTLIER, robust
 
 _SAME = 1e-3  # of the median, by which equal ones differ
 _IN_FLIGHT = 2.0  # times the longest task, at the end of a recording: pairs that are left out

@@ -15,12 +15,12 @@ from dataclasses import replace
 import numpy as np
 
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.results.outliers import PART
 from cosim.twin.judgement.course import LEAST, decimal_step, rounded
 from cosim.twin.problem import Floats, MeasuredSignal
 from cosim.twin.scenario.recording import Pairs, RecordingReader
 from cosim.twin.scenario.rows import of_each_node
 from cosim.twin.telemetry.hygiene import examine, share_of
-from cosim.twin.telemetry.outliers import PART
 from cosim.twin.telemetry.quantities import Quantity, Rows, ValuePairing
 
 _FAR = 20.0  # times beyond all that the bounds make: refused

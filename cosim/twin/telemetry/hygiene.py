@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cosim.contract import units
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.results.outliers import OUTLIER, PART, far, robust, spikes
 from cosim.sources.tables.findings import Finding, Kind, as_warnings
 from cosim.sources.tables.timing import apart, gaps, holes, regular, runs, sampled, speeds
 from cosim.twin.judgement.course import LEAST
@@ -25,7 +26,6 @@ from cosim.twin.judgement.subject import BEYOND
 from cosim.twin.problem import CalibrationProblem as Task
 from cosim.twin.problem import Floats, MeasuredSignal, Observed
 from cosim.twin.telemetry.lag import STRONG, correlation, lag
-from cosim.twin.telemetry.outliers import OUTLIER, PART, far, robust, spikes
 
 _FITTED, _HELD_BACK = "fitted data: ", "data held back: "
 _APART = 0.2  # of the range, that no value lies in where there are two kinds

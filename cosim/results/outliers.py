@@ -7,8 +7,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.twin.problem import Floats
-
+Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _LEAST = 5  # values
