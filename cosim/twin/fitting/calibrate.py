@@ -32,7 +32,7 @@ from cosim.twin.judgement.pairs import pairs
 from cosim.twin.judgement.subject import SURE, JudgedStatistic
 from cosim.twin.judgement.table import RELATIVE
 from cosim.twin.judgement.verdict import sentence, verdict
-from cosim.twin.problem import CalibrationProblem, Floats
+from cosim.twin.problem import CalibrationProblem, Floats, seeds_of
 from cosim.twin.search.bayesian import CREDIBLE
 from cosim.twin.search.meter import RUNS, Budget, Progress
 from cosim.twin.telemetry.hygiene import vetted
@@ -219,8 +219,7 @@ class _Session:
         return max(1, max(int(0.45 * left), left - max(2000, 600 * d)))
 
     def _fresh(self, batch: int) -> int:
-        words = np.random.SeedSequence([self.seed, 0x62617463, batch]).generate_state(1, np.uint64)
-        return int(words[0] >> np.uint64(1))
+        return seeds_of(self.seed, 0x62617463, batch)[0]
 
     def _by_extension(self, searching: Searching) -> str:
         rest = self.space.values(self.runs.rest[None])[0]

@@ -15,7 +15,7 @@ import numpy as np
 from cosim.twin.calibration import Verdict
 from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.fitting.posterior import PRIOR_SD
-from cosim.twin.problem import CalibrationProblem, Floats
+from cosim.twin.problem import CalibrationProblem, Floats, seeds_of
 
 Answers = Callable[[Floats], Floats]  # points (n, d) -> (n, s, q): q figures under s seeds
 CORRELATED = 0.9  # correlations beyond this are reported
@@ -143,8 +143,7 @@ def sensitivities(problem: CalibrationProblem, *, seed: int = 1) -> tuple[Sensit
     whole = Misfit(observed, problem.distance)
     counted = {name: signal for name, signal in observed.items() if signal.weight > 0.0}
     single = {name: Misfit({name: signal}, problem.distance) for name, signal in counted.items()}
-    roots = np.random.SeedSequence(seed).generate_state(SEEDS, np.uint64) >> np.uint64(1)
-    seeds = [int(word) for word in (roots[:1] if problem.deterministic else roots)]
+    seeds = seeds_of(seed, count=1 if problem.deterministic else SEEDS)
 
     def answers(units: Floats) -> Floats:
         values = problem.space.values(units)

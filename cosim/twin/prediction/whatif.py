@@ -29,14 +29,13 @@ from cosim.contract.units import show
 from cosim.engine.continuum.effects import NotBatchableError
 from cosim.results.again import AdapterState, adapter_states
 from cosim.results.load import load as load_run
-from cosim.scenario.free import free_values
 from cosim.scenario.load import Loaded, load
 from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.prediction.coupled import coupled, named_change, quantities_of, with_events
 from cosim.twin.prediction.predict import Band, band
 from cosim.twin.prediction.reported import Reported, named, quantities
 from cosim.twin.problem import Floats
-from cosim.twin.scenario.batched import BatchedRuns, unbatchable
+from cosim.twin.scenario.batched import BatchedRuns, free_of, unbatchable
 from cosim.twin.scenario.replay import Span, moved, shifted, tasks_of_run, traces
 from cosim.twin.telemetry.quantities import Quantity, ValuePairing
 
@@ -164,9 +163,7 @@ def _batched(
     span = (window[0], window[1] + horizon)
     settings += moved(loaded, span)
     settings += _continued(loaded, {name: n / t for name, (n, t) in seen.items()}, past)
-    configs = {name: used.config for name, used in loaded.adapters.items()}
-    free, _ = free_values(loaded.scenario, loaded.root, loaded.world, configs)
-    free = [one for one in free if draws and one.name in draws[0]]
+    free = [one for one in free_of(loaded) if draws and one.name in draws[0]]
     if draws and not free:
         message = f"the scenario frees none of the values that were calibrated: {', '.join(draws[0])}"
         raise ScenarioError(

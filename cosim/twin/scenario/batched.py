@@ -19,14 +19,14 @@ from cosim.engine.continuum.effects import LoadEffect, NotBatchableError, agree,
 from cosim.engine.continuum.engine import Engine
 from cosim.engine.continuum.layout import COMPLETED
 from cosim.engine.continuum.prepared import HostRows, Prepared
-from cosim.scenario.load import load
+from cosim.scenario.free import Free, free_values
+from cosim.scenario.load import Loaded, load
 from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.telemetry.quantities import Quantity, ValuePairing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cosim.scenario.free import Free
     from cosim.scenario.plan.plan import Plan
 
 Floats = NDArray[np.float64]
@@ -54,6 +54,12 @@ def prepared(scenario: Path, overrides: Sequence[str]) -> tuple[Prepared, Plan]:
     if not isinstance(found, Prepared):
         raise NotBatchableError(f"adapter '{one.name}' cannot be run in batches here: fleets, real nodes, or its kind")
     return found, plan
+
+
+def free_of(loaded: Loaded) -> list[Free]:
+    """The free values of a scenario that is right."""
+    configs = {name: used.config for name, used in loaded.adapters.items()}
+    return free_values(loaded.scenario, loaded.root, loaded.world, configs)[0]
 
 
 def unbatchable(scenario: Path, overrides: Sequence[str]) -> str:
