@@ -28,7 +28,7 @@ from cosim.sources.tables.published import column, find, numbers, table
 from cosim.twin.jobs import held_back
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal, Simulate
 from cosim.twin.space import Parameter, Prior, Space, Value
-from cosim.twin.telemetry.inputs import examine_inputs
+from cosim.twin.telemetry.hygiene import examine_inputs
 
 Floats = NDArray[np.float64]
 SETTINGS = ("set", "machine", "levels", "held_back")

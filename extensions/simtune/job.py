@@ -25,7 +25,7 @@ from cosim.sources.tables.findings import as_warnings
 from cosim.sources.tables.published import find, matrix
 from cosim.twin.jobs import held_back, setting
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
-from cosim.twin.telemetry.inputs import examine_inputs
+from cosim.twin.telemetry.hygiene import examine_inputs
 
 Floats = NDArray[np.float64]
 SETTINGS = ("rows", "replicates", "held_back")
