@@ -225,7 +225,7 @@ def _carry_out(
 
     def report(task: CalibrationProblem, found: Calibration) -> Path:
         from cosim.report.calibration import write_calibration
-        from cosim.twin.fitting.evidence import gather
+        from cosim.twin.fitting.judging import gather
 
         return write_calibration(found, gather(task, found), folder / "report.html")
 

@@ -21,8 +21,7 @@ import numpy as np
 
 from cosim.contract.errors import ScenarioError
 from cosim.twin.calibration import Calibration
-from cosim.twin.fitting.evidence import numbers
-from cosim.twin.fitting.judging import before_and_after
+from cosim.twin.fitting.judging import before_and_after, numbers
 from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.fitting.screen import SEEDS
 from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal

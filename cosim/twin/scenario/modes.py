@@ -23,7 +23,7 @@ from cosim.contract.laws import Law, LawText
 from cosim.scenario import tree
 from cosim.scenario.load import Loaded
 from cosim.twin.calibration import Calibration
-from cosim.twin.fitting.evidence import numbers
+from cosim.twin.fitting.judging import numbers
 from cosim.twin.fitting.nearest import REPEATS, Nearest, nearest, off, quantiles
 from cosim.twin.models.station import CLEARLY, distinct
 from cosim.twin.problem import CalibrationProblem, Floats, Observed, seeds_of
