@@ -19,9 +19,9 @@ from cosim.twin.search.regression import features
 
 AUTO = "auto"
 METHODS = ("least squares", "regression", "cma-es", "bayesian")
-_SURFACE = 12  # runs per coefficient of a quadratic surface
+_SURFACE = 12  # runs per coefficient of a surface: 10 to 20 (F. Harrell, Regression Modeling Strategies, 2015, 4.4)
 _LEVELS = 8  # of a whole number, from which on it is taken as a real one
-_DESCENTS = 4  # of least squares
+_DESCENTS = 4  # of least squares: one of them is from the start
 EXPENSIVE = 1.0  # s of CPU per run from which on a surrogate proposes where to run
 
 

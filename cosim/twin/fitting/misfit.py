@@ -24,7 +24,7 @@ from cosim.twin.problem import Distance, Floats, MeasuredSignal, Observed
 
 ALL = "all"  # the row of `gaps` that sums up
 _HALVES = 20  # random ones, whose mean is known to a tenth of what one differs by from another
-BLOCKS = 10  # of the measured values, that are left out in turn
+BLOCKS = 10  # of the measured values, left out in turn (L. Breiman, P. Spector, Int. Stat. Review 60, 1992: 5 to 10)
 
 
 class Misfit:

@@ -24,12 +24,12 @@ from cosim.twin.calibration import Calibration
 from cosim.twin.fitting.judging import before_and_after, numbers
 from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.fitting.screen import SEEDS
+from cosim.twin.judgement.table import RELATIVE
 from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal
 from cosim.twin.space import Space, Value
 
 Span = tuple[float, float]  # s
 Act = Literal["", "calibrated", "adopted", "rejected"]
-_PART = 0.05  # of the values' size: the least range that a misfit is scaled by
 _LEAST = 2  # windows that are fitted: so many must have passed since a drift began
 
 
@@ -223,7 +223,7 @@ class OnlineStudy:
 def _scale(signal: MeasuredSignal) -> float:
     """The range of a signal in a window; of one that hardly varies a part of its size."""
     known = np.abs(signal.values[np.isfinite(signal.values)])
-    return max(signal.span, _PART * float(np.median(known))) if len(known) else signal.span
+    return max(signal.span, RELATIVE * float(np.median(known))) if len(known) else signal.span
 
 
 def spans(window: float, until: float, done: int = 0) -> Sequence[Span]:

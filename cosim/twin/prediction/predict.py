@@ -37,7 +37,7 @@ from cosim.twin.problem import Floats
 from cosim.twin.scenario.batched import prepared, unbatchable
 
 Ended = Generator[tuple[int, Mapping[str, float | None] | str], None, None]  # number of the run, figures or an error
-_SATURATED = 0.8  # utilisation above which a queue amplifies
+_SATURATED = 0.8  # utilisation from which 1 % more makes a queue 5 % longer: M/M/1, 1 / (1 - u)
 _MUCH = 3.0  # % of a figure per % of a value: reported
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 

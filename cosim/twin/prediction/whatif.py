@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 AS_IT_IS = "as it is"
 NEXT = "-next"  # of the workload that goes on where the recorded one ends
 _RUNS = 40  # per candidate: two beyond each end of a 90 % band
-_WARM = 60.0  # s
+_WARM = 60.0  # s: at 90 % load a queue of tasks of 0.1 s forgets within 40 s (M/M/1, S / (1 - sqrt(u))^2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from cosim.twin.scenario.rows import of_each_node
 from cosim.twin.telemetry.hygiene import examine, share_of
 from cosim.twin.telemetry.quantities import Quantity, Rows, ValuePairing
 
-_FAR = 20.0  # times beyond all that the bounds make: refused
+_FAR = 20.0  # times beyond all that the bounds make: refused, as units differ by 60 times or more but for bits
 _BEYOND = 1.5  # times beyond all that the bounds make: a warning
 _STEPS = {  # between units that tables have: SI prefixes, minutes, hours, percent, bits
     1e3: "a thousand times",

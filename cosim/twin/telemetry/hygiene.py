@@ -30,8 +30,8 @@ from cosim.twin.problem import Floats, MeasuredSignal, Observed
 _FITTED, _HELD_BACK = "fitted data: ", "data held back: "
 _APART = 0.2  # of the range, that no value lies in where there are two kinds
 _DRIFTS = 0.03  # of the median, that is reported: a meter of class 3 may be off by as much (IEC 62053-23)
-_PERCENT = 5.0  # from which on a load is no fraction
-_CHANCE = 1e-6  # expected runs by chance, below which a run is reported
+_PERCENT = 5.0  # from which on a load is no fraction: nothing is loaded five times
+_CHANCE = 1e-6  # expected runs by chance: 10,000 nodes have a false word in 1 of 100 recordings
 _ALONE = 1.5  # times as far from the median as all others: an outlier
 _STRONG = 0.5  # correlation: a large effect (J. Cohen, Statistical Power Analysis, 1988, 3.2)
 _BETTER = 0.2  # than without a lag
