@@ -117,14 +117,6 @@ class BatchedRuns:
             **cast(dict[str, Any], self._base.options),
         )
 
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        return self._base.names
-
-    @property
-    def workloads(self) -> tuple[str, ...]:
-        return self._base.workloads
-
     def __call__(self, values: Floats, seed: int, pairs: Pairs) -> dict[str, Floats]:
         """Signal -> (n, m) simulated values for (n, d) values; run by run as the scenario with that `run.seed`."""
         self._pairs, self._found = pairs, []

@@ -318,7 +318,8 @@ def test_a_budget_of_time_is_kept(monkeypatch):
 def test_expensive_runs_get_intervals_from_few():
     pytest.importorskip("sklearn")
     dear = waits_problem()
-    dear = CalibrationProblem("waits", WAITS.only(["delay", "work"]), Case(dear.fit.observed, two_of_four), cost=2.0)
+    two = Space([p for p in WAITS.parameters if p.name in ("delay", "work")])
+    dear = CalibrationProblem("waits", two, Case(dear.fit.observed, two_of_four), cost=2.0)
     answer = calibrate(dear, budget=Budget(250))
     found = by_name(answer)
     assert answer.method == "bayesian"
