@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+EXACT = 1e-3  # of a value, to which no model is right: responses of a server of constant speed are exactly alike
 LEAST = 30  # values, with which the 2nd and the 98th percentile are no longer those at the ends
 _TOP = 0.04  # share of the longest responses: 1 in 25, as many as slow ones are that hold up others
 _FADING = np.array([[0.03], [0.1]])  # of the period, after which a warm-up has faded to 1/e

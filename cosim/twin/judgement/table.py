@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cosim.twin.judgement.course import Course, Floats, correlation, grid, ranks
+from cosim.twin.judgement.course import EXACT, Course, Floats, correlation, grid, ranks
 
 _NAN = math.nan
 # Differences that matter. Shares and correlations below a tenth, and levels that differ by less than the 5 % within
@@ -69,7 +69,7 @@ def _over(a: float, b: float, c: float, d: float) -> Callable[[Course], float]:
 
     def over(course: Course) -> float:
         one, two = course.at(a) - course.at(b), course.at(c) - course.at(d)
-        return math.log(one / two) if not course.load and min(one, two) > 1e-6 * course.scale else _NAN
+        return math.log(one / two) if not course.load and min(one, two) > EXACT * course.scale else _NAN
 
     return over
 
