@@ -24,10 +24,11 @@ from pathlib import Path
 from benchmarks.http_service import KINDS
 from benchmarks.predictive import predictive
 from cosim.contract.errors import Problem, RunError, ScenarioError
+from cosim.testbed.measuring.loads import measure
 from cosim.twin.fitting.calibrate import calibrate
+from cosim.twin.scenario.requests import scenario_of
 from cosim.twin.scenario.study import study
 from cosim.twin.search import Budget
-from cosim.twin.telemetry.here import measure
 
 LOADS, HELD_BACK, RUNS, DRAWS = (0.25, 0.45, 0.62, 0.92), 2, 2500, 200
 SERVICES = ("inference", *KINDS)
@@ -72,13 +73,14 @@ def one(
                 Path(folder), url=url, loads=LOADS, held_back=HELD_BACK, seconds=seconds, seed=seed, busy=busy
             )
         _say(f"{kind}: calibrating with two loads, predicting {HELD_BACK}")
-        problem = study(found.scenario, folder=Path(folder) / "work").problem
+        own = scenario_of(Path(folder), found.tables, held_back=HELD_BACK, seed=seed)
+        problem = study(own.scenario, folder=Path(folder) / "work").problem
         answer = calibrate(problem, budget=Budget(RUNS), seed=seed)
         again = {round(100 * each.load): each for each in found.again}
         rows = []
         for part, case in (("fit", problem.fit), ("held back", problem.held_back)):
             for row in predictive(case, answer, count=DRAWS) if case is not None else ():
-                for load, rate in zip(found.own.loads, LOADS, strict=True):
+                for load, rate in zip(own.loads, LOADS, strict=True):
                     percent = round(100 * rate)
                     if row["signal"] != f"load-{percent} response":
                         continue
@@ -88,11 +90,11 @@ def one(
                         predicted["apart"] = second / float(str(row["measured"])) - 1.0
                         predicted["again inside"] = float(str(row["low"])) <= second <= float(str(row["high"]))
                     rows.append(predicted)
-    station, worst = found.own.identified.station, max(found.disturbances, key=lambda each: each.severity)
+    station, worst = own.identified.station, max(found.disturbances, key=lambda each: each.severity)
     return rows, {
         "service": kind, "servers": station.servers, "sharing": station.sharing, "a request, s": station.service,
         "spread": station.spread, "besides, s": station.latency, "contention": station.contention,
-        "varies": found.own.identified.levels.deviation, "disturbed blocks": len(found.warnings),
+        "varies": own.identified.levels.deviation, "disturbed blocks": len(found.warnings),
         "worst block": str(worst), "warnings": len(answer.warnings),
     }  # fmt: skip
 

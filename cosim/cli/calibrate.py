@@ -155,13 +155,16 @@ def _own_service(
         raise ScenarioError(Problem(f"'{what}' makes the scenario itself", hint="leave SCENARIO out"))
     if here and tables:
         raise ScenarioError(Problem("'--here' and '--requests' exclude one another", hint="leave one of them out"))
+    from cosim.twin.scenario.requests import scenario_of
+
+    folder, held_back = out / "here-measured", 1
     if here:
-        from cosim.twin.telemetry.here import measure
+        from cosim.testbed.measuring.loads import measure
 
         what = url or "its inference service"
         say(f"measuring this machine: {what} under three loads, about 2 min; leave it in peace meanwhile")
-        measured = measure(out / "here-measured", url=url, seed=seed, busy=busy)
-        say(f"a request alone takes {duration(measured.service)}; recorded into {measured.scenario.parent}")
+        measured = measure(folder, url=url, seed=seed, busy=busy)
+        say(f"a request alone takes {duration(measured.service)}; recorded into {folder}")
         for warning in measured.warnings:
             say(warning)
         for one, first in zip(measured.again, measured.means[-len(measured.again) :], strict=True):
@@ -169,14 +172,12 @@ def _own_service(
                 f"under {one.load:.0%} the same requests took {duration(first)} on the average, and "
                 f"{duration(one.mean)} when they were made again: no prediction can be nearer than that"
             )
-        found = measured.own
+        tables = [*measured.tables]
     else:
-        from cosim.twin.scenario.requests import scenario_of
-
-        held_back = 1 if len(tables) > 1 else 0
-        found = scenario_of(out / f"{tables[0].stem}-service", tables, held_back=held_back, seed=seed)
-        for remark in found.notes:
-            say(remark)
+        folder, held_back = out / f"{tables[0].stem}-service", int(len(tables) > 1)
+    found = scenario_of(folder, tables, held_back=held_back, seed=seed)
+    for remark in found.notes:
+        say(remark)
     station = found.identified.station
     share, times = station.slow_share, station.slow_times
     second = f" ({share:.0%} of them {times:.3g} times as long as the others)" if share > 0.0 else ""
@@ -220,7 +221,7 @@ def _carry_out(
 
     def report(task: CalibrationProblem, found: Calibration) -> Path:
         from cosim.report.calibration import write_calibration
-        from cosim.twin.fitting.evidence import gather
+        from cosim.twin.fitting.judging import gather
 
         return write_calibration(found, gather(task, found), folder / "report.html")
 
@@ -237,7 +238,7 @@ def _file(name: str) -> str:
 
 
 def _screen(tasks: Sequence[Work], seed: int, as_json: bool) -> None:
-    from cosim.twin.fitting.sensitivity import sensitivities
+    from cosim.twin.fitting.screen import sensitivities
 
     found = {work.task.name: sensitivities(work.task, seed=seed) for work in tasks}
     for warning in dict.fromkeys(line for work in tasks for line in work.task.warnings):

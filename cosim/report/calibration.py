@@ -15,7 +15,7 @@ from cosim.report.svg import Chart
 from cosim.report.tables import ReportTable, TableCell, Tile, amount, word
 from cosim.report.text import NOTHING, digits, duration, exact, finite, quantity
 from cosim.twin.calibration import Calibration, Gap, Judgement, ParameterEstimate
-from cosim.twin.fitting.evidence import Evidence
+from cosim.twin.fitting.judging import Evidence
 from cosim.twin.fitting.misfit import ALL
 
 _FAR = 2.0  # times the noise floor: what is farther is not explained
@@ -132,7 +132,7 @@ def parameter_table(estimates: Sequence[ParameterEstimate]) -> ReportTable:
         )
         for e in estimates
     )  # fmt: skip
-    note = "Sensitivity is the total effect on the misfit. Intervals are those of the posterior, where there is one."
+    note = "Sensitivity is the share of the effects on the misfit. Intervals are of the posterior, where there is one."
     return ReportTable("parameters", heads, rows, note, "nothing was free")
 
 

@@ -12,7 +12,7 @@ from cosim.report.charts import RIGHT, WIDTH, ChartSeries, distribution, lines
 from cosim.report.svg import Axis, Canvas, Chart, csv_text
 from cosim.report.text import quantity, shorten
 from cosim.twin.calibration import Judgement, ParameterEstimate
-from cosim.twin.fitting.evidence import Evidence
+from cosim.twin.fitting.judging import Evidence
 from cosim.twin.problem import Floats, MeasuredSignal
 
 MOST = 400  # points of a line

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cosim.report.calibrated_range import beyond
 from cosim.report.folder import Folder
 from cosim.report.tables import ROWS, ReportTable, TableCell, amount, cut, figures, word
 from cosim.report.text import NOTHING, duration, figure, finite, label, quantity
 from cosim.results.figures import warnings
-from cosim.twin.scenario.conditions import beyond
 
 _CLOSE = 1e-6  # relative gap at which a ledger of real numbers still counts as closed
 

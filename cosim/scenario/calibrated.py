@@ -49,7 +49,7 @@ class ValueBlock(Block):
         "fitted", description="whether the data determine this value; no effect: they do not, it was left as it was"
     )
     reason: Words = Field("", description="of the verdict")
-    sensitivity: float | None = Field(None, description="total effect on the misfit, 0 to 1")
+    sensitivity: float | None = Field(None, description="share of the effects on the misfit, 0 to 1")
     members: list[Words] = Field([], description="dotted paths of the fields that take the value")
 
 

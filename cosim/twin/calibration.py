@@ -26,7 +26,7 @@ class ParameterEstimate:
     unit: str = ""
     verdict: Verdict = "fitted"
     reason: str = ""  # why it was refused, or whom it is correlated with and how much
-    sensitivity: float | None = None  # total effect on the misfit, 0 to 1
+    sensitivity: float | None = None  # share of the effects on the misfit, 0 to 1
     bounds: tuple[float, float] | None = None
     members: tuple[str, ...] = ()  # the scenario's fields that take the value
 

@@ -25,6 +25,12 @@ Distance = Literal["w1", "energy"]  # Wasserstein-1, energy distance
 Simulate = Callable[[Floats, int], Mapping[str, Floats]]
 
 
+def seeds_of(*entropy: int, count: int = 1) -> list[int]:
+    """Seeds of simulations, below 2^63, that follow from whole numbers."""
+    words = np.random.SeedSequence(entropy).generate_state(count, np.uint64) >> np.uint64(1)
+    return [int(word) for word in words]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredSignal:
     """What one signal measured. NaN stands for a value that is missing.

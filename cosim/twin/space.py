@@ -184,7 +184,3 @@ class Space:
         """Parameter -> value as an author writes it, of one point (d,)."""
         row = np.asarray(values, np.float64).reshape(-1)
         return {p.name: p.as_written(v) for p, v in zip(self.parameters, row, strict=True)}
-
-    def only(self, names: Sequence[str]) -> Space:
-        """The space of these parameters alone, in this space's order."""
-        return Space([p for p in self.parameters if p.name in set(names)])

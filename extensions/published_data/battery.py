@@ -22,7 +22,8 @@ from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
 from cosim.extensions.published_data.models import discharge
 from cosim.extensions.published_data.models.discharge import PER_SECOND, DischargeFlights
-from cosim.twin.jobs.files import column, find, held_back, numbers, setting, table
+from cosim.sources.tables.published import column, find, numbers, table
+from cosim.twin.jobs import held_back, setting
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 
 Floats = NDArray[np.float64]

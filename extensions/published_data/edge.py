@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from cosim.extensions.published_data.edge_telemetry import FEW, Telemetry, Window, read
 from cosim.extensions.published_data.models.edge import CLOCK, Replay, Requests
-from cosim.extensions.published_data.models.service_time import ServiceTime, fit_all
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.space import Parameter, Space, Value
 
@@ -178,13 +177,6 @@ def _results(of: Twin, values: Mapping[str, Value]) -> dict[str, object]:
         name = f"contention.{of.nodes[k]}"
         found[name] = float(f"{float(values[name]):.4g}")
     return found
-
-
-def service_times(part: Telemetry) -> dict[tuple[str, str], ServiceTime]:
-    """(service, node) -> run time over the picture's side squared, of the nodes with the fewest workers."""
-    rows = lone(part)
-    nodes = [part.windows[k].node for k in part.window[rows]]
-    return fit_all([str(s) for s in part.service[rows]], nodes, part.size[rows].astype(float) ** 2, part.busy[rows])
 
 
 def lone(part: Telemetry) -> Ints:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.twin.jobs.files import column, find, numbers, table
+from cosim.sources.tables.published import column, find, numbers, table
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

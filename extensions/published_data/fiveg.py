@@ -23,7 +23,8 @@ from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
 from cosim.extensions.published_data.models import cellular
 from cosim.extensions.published_data.models.cellular import LTE, NR, SLOW, DownloadSamples, Receptions
-from cosim.twin.jobs.files import column, find, held_back, numbers, table
+from cosim.sources.tables.published import column, find, numbers, table
+from cosim.twin.jobs import held_back
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 
 Floats = NDArray[np.float64]

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from cosim.contract import units
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
-from cosim.twin.jobs.files import column, find, held_back, numbers, table
+from cosim.sources.tables.published import column, find, numbers, table
+from cosim.twin.jobs import held_back
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.space import Parameter, Space, Value
 

@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
 from cosim.extensions.published_data.models.power import LEVELS, MeasuredMachines
-from cosim.twin.jobs.files import column, find, held_back, numbers, table
+from cosim.sources.tables.findings import as_warnings
+from cosim.sources.tables.published import column, find, numbers, table
+from cosim.twin.jobs import held_back
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal, Simulate
 from cosim.twin.space import Parameter, Prior, Space, Value
-from cosim.twin.telemetry.hygiene import as_warnings
-from cosim.twin.telemetry.inputs import examine_inputs
+from cosim.twin.telemetry.hygiene import examine_inputs
 
 Floats = NDArray[np.float64]
 SETTINGS = ("set", "machine", "levels", "held_back")

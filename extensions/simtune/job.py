@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError, require
 from cosim.extensions.simtune import intervals
-from cosim.twin.jobs.files import find, held_back, matrix, setting
+from cosim.sources.tables.findings import as_warnings
+from cosim.sources.tables.published import find, matrix
+from cosim.twin.jobs import held_back, setting
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
-from cosim.twin.telemetry.hygiene import as_warnings
-from cosim.twin.telemetry.inputs import examine_inputs
+from cosim.twin.telemetry.hygiene import examine_inputs
 
 Floats = NDArray[np.float64]
 SETTINGS = ("rows", "replicates", "held_back")

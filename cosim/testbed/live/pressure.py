@@ -8,7 +8,8 @@ stall information (Documentation/accounting/psi.rst), the time in which some pro
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 KINDS = ("cpu", "memory", "io")
@@ -21,7 +22,7 @@ class Pressure:
     def __init__(self, root: Path = Path("/"), clock: Callable[[], float] = time.monotonic) -> None:
         self._root, self._clock = root, clock
         self._at = clock()
-        self._threads: dict[str, float] = {}  # file of a thread -> ns that it waited
+        self._threads: dict[str, float] = {}  # file of a thread -> s that it waited
         self._files: dict[str, Path] = {}  # of counters
         self._stalls: dict[str, float | None] = {kind: self._stalled(kind) for kind in KINDS}
 
@@ -42,13 +43,10 @@ class Pressure:
         before, self._threads = self._threads, {}
         waited = 0.0
         for process in processes:
-            for file in (self._root / "proc" / process / "task").glob("*/schedstat"):
-                try:
-                    self._threads[str(file)] = float(file.read_text().split()[1])
-                except (OSError, ValueError, IndexError):
-                    continue  # it has ended
-                waited += max(0.0, self._threads[str(file)] - before.get(str(file), 0.0))
-        return waited / 1e9 if before and self._threads else None
+            for thread, _, so_far in scheduled(self._root / "proc" / process):
+                self._threads[thread] = so_far
+                waited += max(0.0, so_far - before.get(thread, 0.0))
+        return waited if before and self._threads else None
 
     def _stalled(self, kind: str) -> float | None:
         """s since some moment, of the first counter that there was."""
@@ -64,6 +62,14 @@ class Pressure:
             self._files[kind] = file
             return total
         return None
+
+
+def scheduled(process: Path) -> Iterator[tuple[str, float, float]]:
+    """Of the present threads of a process, a folder of /proc: the counter's file, s that it ran, s that it waited."""
+    for file in (process / "task").glob("*/schedstat"):
+        with suppress(OSError, ValueError, IndexError):  # it may have ended
+            ran, waited = map(float, file.read_text().split()[:2])
+            yield str(file), ran / 1e9, waited / 1e9
 
 
 def _total(text: str) -> float:

@@ -23,16 +23,16 @@ from cosim.twin.calibration import Calibration, ParameterEstimate
 from cosim.twin.fitting.judging import before_and_after, complaints
 from cosim.twin.fitting.methods import AUTO, EXPENSIVE, METHODS, Proposal, Searching, choose, method_names, search
 from cosim.twin.fitting.misfit import Misfit
-from cosim.twin.fitting.posterior import PRIOR_SD, Posterior, laplace
+from cosim.twin.fitting.posterior import Posterior, laplace
 from cosim.twin.fitting.runs import Journal, SimulatedPoints, cpu_seconds, fingerprint
-from cosim.twin.fitting.screen import Identity, fisher, identify, morris, sobol
+from cosim.twin.fitting.screen import SEEDS, Identity, identify, morris
 from cosim.twin.fitting.summaries import Summaries
 from cosim.twin.fitting.synthetic import synthetic
 from cosim.twin.judgement.pairs import pairs
-from cosim.twin.judgement.subject import JudgedStatistic
+from cosim.twin.judgement.subject import SURE, JudgedStatistic
 from cosim.twin.judgement.table import RELATIVE
 from cosim.twin.judgement.verdict import sentence, verdict
-from cosim.twin.problem import CalibrationProblem, Floats
+from cosim.twin.problem import CalibrationProblem, Floats, seeds_of
 from cosim.twin.search.bayesian import CREDIBLE
 from cosim.twin.search.meter import RUNS, Budget, Progress
 from cosim.twin.telemetry.hygiene import vetted
@@ -45,7 +45,6 @@ _WIDEST = 3.0  # times, of draws
 _WRONG, _AT_MOST = 4.0, 10.0  # times, of intervals under a model that is reported to lack a cause
 _BENT = 0.35  # times the root of the number of values, of intervals under a law that these do not follow
 _DEAR = 10.0  # s of CPU per run, from which on a model is not judged by simulations
-_SURE = 3.0  # deviations, of what is better beyond chance
 
 
 def _chance(differences: Floats, deviations: float) -> float:
@@ -170,12 +169,6 @@ class _Session:
                 )
         lengths = effects.mean_absolute[:, -1]
         shares = lengths / (lengths.sum() or 1.0)
-        count = min(256, room // (d + 2))
-        if count >= 32 and d > 1:
-            total = sobol(
-                lambda units: self._by_seed(units, seeds[:1])[:, 0], d, self._random[0], 2 ** int(math.log2(count))
-            )
-            shares = np.clip(total, 0.0, 1.0) if total is not None and np.isfinite(total).all() else shares
         self.sensitivity = {name: 0.0 if name in self.refused else float(shares[k]) for k, name in enumerate(names)}
         self.runs.searched = np.array([name not in self.refused for name in names])
 
@@ -226,8 +219,7 @@ class _Session:
         return max(1, max(int(0.45 * left), left - max(2000, 600 * d)))
 
     def _fresh(self, batch: int) -> int:
-        words = np.random.SeedSequence([self.seed, 0x62617463, batch]).generate_state(1, np.uint64)
-        return int(words[0] >> np.uint64(1))
+        return seeds_of(self.seed, 0x62617463, batch)[0]
 
     def _by_extension(self, searching: Searching) -> str:
         rest = self.space.values(self.runs.rest[None])[0]
@@ -254,7 +246,7 @@ class _Session:
         k = int(np.argmin(losses))
         if surface and k and math.isfinite(losses[0]):
             better = by_seed[0] - by_seed[k]
-            if better.mean() < _chance(better, _SURE):
+            if better.mean() < _chance(better, SURE):
                 k = 0
         if math.isfinite(losses[k]):
             self.best, self.loss = self.runs.whole(points[k : k + 1])[0], float(losses[k])
@@ -271,24 +263,18 @@ class _Session:
         names = [p.name for p, one in zip(self.space.parameters, kept, strict=True) if one]
         found = self._sampled(self.best[kept])
         if found is None:
-            if self._room("information", 1.0) < (2 * len(names) + 1) * len(self._few):
-                return
-            information = fisher(self._answers(self._few), self.best[kept])
-            if not np.isfinite(information).all():
-                return
-            covariance = np.asarray(np.linalg.inv(information + np.eye(len(names)) / PRIOR_SD**2), np.float64)
-        else:
-            covariance = found.covariance
-            if not self._center(found) and found.widened > 1.0:
-                # Summaries of another model's data lead astray; the least distance of distributions is sturdier.
-                moved = found.units + (self.best[kept] - found.middle)
-                found = replace(found, units=np.clip(moved, 0.0, 1.0))
-            self._note(found, names)
-            units = found.units[:: max(1, len(found.units) // DRAWS)][:DRAWS]
-            if found.widened > _WIDEST:  # intervals show how little values mean, draws what such a model predicts
-                at = self.best[kept]
-                units = np.clip(at + _WIDEST / found.widened * (units - at), 0.0, 1.0)
-            self.draws = self._varied(self.space.values(self.runs.whole(units)), self._random[2])
+            return
+        covariance = found.covariance
+        if not self._center(found) and found.widened > 1.0:
+            # Summaries of another model's data lead astray; the least distance of distributions is sturdier.
+            moved = found.units + (self.best[kept] - found.middle)
+            found = replace(found, units=np.clip(moved, 0.0, 1.0))
+        self._note(found, names)
+        units = found.units[:: max(1, len(found.units) // DRAWS)][:DRAWS]
+        if found.widened > _WIDEST:  # intervals show how little values mean, draws what such a model predicts
+            at = self.best[kept]
+            units = np.clip(at + _WIDEST / found.widened * (units - at), 0.0, 1.0)
+        self.draws = self._varied(self.space.values(self.runs.whole(units)), self._random[2])
         for k, (name, one) in enumerate(zip(names, identify(covariance, names), strict=True)):
             if one.verdict == "no effect" and self._excluded(k):
                 one = Identity("fitted", "its interval is wide: too few runs were left to narrow it")
@@ -311,7 +297,7 @@ class _Session:
         points = np.repeat(self.best[self.runs.searched][None], 2, axis=0)
         points[1, k] = self.start_units[self.runs.searched][k]
         best, back = self._by_seed(points, self._fresh_seeds)
-        return bool((back - best).mean() > max(_chance(back - best, _SURE), best.mean()))
+        return bool((back - best).mean() > max(_chance(back - best, SURE), best.mean()))
 
     def _sampled(self, at: Floats) -> Posterior | None:
         """The posterior, None when the budget is too small for one."""
@@ -429,7 +415,7 @@ class _Session:
         number n, while an interval shrinks with the root of n. `bent` is this root times `_BENT`, 0 where the law fits.
         """
         already = self.figures.get("widened", 1.0)
-        of_draws = max(1.0, min(worst / 3.0, _WIDEST) / already)
+        of_draws = max(1.0, min(worst / SURE, _WIDEST) / already)
         factor = max(of_draws, min(max(worst, _WRONG), _AT_MOST) / already if worst else 1.0, bent / already)
         if factor <= 1.0:
             return
@@ -514,7 +500,7 @@ class _Session:
     @property
     def _few(self) -> list[int]:
         """The seeds of slopes: enough to see chance, if there is any."""
-        return self._seeds[:1] if self.problem.deterministic else self._seeds[:3]
+        return self._seeds[: 1 if self.problem.deterministic else SEEDS]
 
     @property
     def _fresh_seeds(self) -> list[int]:

@@ -18,7 +18,7 @@ from cosim.twin.calibration import Calibration
 from cosim.twin.fitting.calibrate import INTERRUPTED, calibrate
 from cosim.twin.fitting.judging import EDGE
 from cosim.twin.judgement.subject import FALSE
-from cosim.twin.problem import CalibrationProblem, Case, Floats
+from cosim.twin.problem import CalibrationProblem, Case, Floats, seeds_of
 from cosim.twin.search.meter import Budget
 
 BINS = 5  # of ranks: 4 truths each of the 20 that are drawn by default, as few as chi squared allows
@@ -55,8 +55,7 @@ def coverage(
     truths = space.values(units)
     answers: list[Calibration] = []
     for k, truth in enumerate(truths):
-        words = np.random.SeedSequence([seed, 0x736263, k]).generate_state(1, np.uint64)
-        measured = simulated(problem.fit, truth, int(words[0] >> np.uint64(1)))
+        measured = simulated(problem.fit, truth, seeds_of(seed, 0x736263, k)[0])
         alone = replace(problem, fit=measured, held_back=None, warnings=())
         answers.append(calibrate(alone, budget=budget, seed=seed + k, method=method))
         if answers[-1].stopped == INTERRUPTED:

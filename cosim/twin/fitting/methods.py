@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem as Mistake
-from cosim.contract.errors import ScenarioError
+from cosim.contract.errors import ScenarioError, SetupError, lacking
 from cosim.contract.plugins import installed
 from cosim.twin.problem import CalibrationProblem, Floats
 from cosim.twin.search import Budget, Meter, bayesian, cma_es, least_squares, regression
@@ -19,9 +19,9 @@ from cosim.twin.search.regression import features
 
 AUTO = "auto"
 METHODS = ("least squares", "regression", "cma-es", "bayesian")
-_SURFACE = 12  # runs per coefficient of a quadratic surface
+_SURFACE = 12  # runs per coefficient of a surface: 10 to 20 (F. Harrell, Regression Modeling Strategies, 2015, 4.4)
 _LEVELS = 8  # of a whole number, from which on it is taken as a real one
-_DESCENTS = 4  # of least squares
+_DESCENTS = 4  # of least squares: one of them is from the start
 EXPENSIVE = 1.0  # s of CPU per run from which on a surrogate proposes where to run
 
 
@@ -47,14 +47,14 @@ def choose(problem: CalibrationProblem, searched: NDArray[np.bool_], runs: int) 
     """The method for a problem with these parameters left to search, and so many runs.
 
     Least squares for deterministic models with paired signals and real parameters; Bayesian for runs of
-    a second and more, as long as there are few parameters; regression for simulations with chance, where
-    the runs are enough for its surface; CMA-ES for all others, as for categories.
+    a second and more, as long as there are few parameters and scikit-learn is there; regression for simulations with
+    chance, where the runs are enough for its surface; CMA-ES for all others, as for categories.
     """
     left = [p for p, one in zip(problem.space.parameters, searched, strict=True) if one]
     counted = [signal for signal in problem.fit.observed.values() if signal.weight > 0.0]
     if problem.deterministic and all(s.paired for s in counted) and not any(p.discrete for p in left):
         return "least squares"
-    if problem.cost >= EXPENSIVE and len(left) <= 20:
+    if problem.cost >= EXPENSIVE and len(left) <= 20 and not lacking("sklearn", "twin"):
         return "bayesian"
     numbers = all(p.kind == "real" or (p.kind == "integer" and p.levels >= _LEVELS) for p in left)
     if numbers and not problem.deterministic and runs >= _SURFACE * features(len(left)):
@@ -106,6 +106,8 @@ def search(method: str, given: Searching) -> str:
         return _regression(given)
     meter = given.meter(lambda units: given.losses(units, given.seeds), len(given.seeds))
     if method == "bayesian":
+        if without := lacking("sklearn", "twin"):
+            raise SetupError(without)
         first = max(4, min(2 * len(given.start) + 4, meter.room // 3))
         return bayesian(meter, _scattered(given, first - 1), given.random).stopped
     # From the best of the start and of points all over the bounds.

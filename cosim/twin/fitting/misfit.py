@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.results.distances import energy_distance, wasserstein
 from cosim.twin.calibration import Gap
-from cosim.twin.fitting.distances import energy_distance, wasserstein
+from cosim.twin.judgement.subject import SURE
 from cosim.twin.problem import Distance, Floats, MeasuredSignal, Observed
 
 ALL = "all"  # the row of `gaps` that sums up
-_HARDLY = 3.0  # deviations of runs
 _HALVES = 20  # random ones, whose mean is known to a tenth of what one differs by from another
-BLOCKS = 10  # of the measured values, that are left out in turn
+BLOCKS = 10  # of the measured values, left out in turn (L. Breiman, P. Spector, Int. Stat. Review 60, 1992: 5 to 10)
 
 
 class Misfit:
@@ -84,7 +84,7 @@ class Misfit:
     def usual(self, runs: Sequence[Mapping[str, Floats]]) -> float:
         """The misfit of `runs` with one another that hardly any exceeds; what lies nearer to them, they make."""
         among = self.among(runs)
-        return float(among.mean() + _HARDLY * among.std(ddof=1))
+        return float(among.mean() + SURE * among.std(ddof=1))
 
     def _losses(self, simulated: Mapping[str, Floats], kept: Mapping[str, NDArray[np.bool_]]) -> Floats:
         total: Floats | float = 0.0

@@ -17,8 +17,8 @@ from cosim.twin.search.cma import reflect
 from cosim.twin.search.least_squares import Residuals, jacobian
 from cosim.twin.search.meter import Floats, Objective
 
-LEVEL = 0.9  # of the intervals
-PRIOR_SD = 12.0**-0.5  # of a coordinate of the cube, which is uniform
+LEVEL = 0.9  # of the intervals, as every page states them
+PRIOR_SD = 12.0**-0.5  # of a coordinate of the cube, which is uniform: its exact deviation
 
 
 @dataclass(frozen=True, slots=True, eq=False)

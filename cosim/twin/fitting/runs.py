@@ -21,9 +21,8 @@ from cosim.twin.problem import Case, Floats, Observed
 from cosim.twin.space import Space
 
 Reduce = Callable[[Mapping[str, Floats]], Floats]  # simulated signals -> (n, k), what is kept of them
-_AT_ONCE = 2.0  # s of simulations between two reports
+_AT_ONCE = 2.0  # s of simulations between two reports, and between two writes of the state file
 _LARGEST = 4e6  # simulated values asked for at once
-_SAVED = 5.0  # s between two writes of the state file
 
 
 class Journal:
@@ -78,7 +77,7 @@ class Journal:
         self._keys.append(key)
         self._answers.append(answer)
         self._next = self._known = len(self._keys)
-        if time.monotonic() - self._written > _SAVED:
+        if time.monotonic() - self._written > _AT_ONCE:
             self.save()
 
     def save(self) -> None:

@@ -18,13 +18,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.results.outliers import OUTLIER
 from cosim.twin.fitting.posterior import PRIOR_SD, Posterior
+from cosim.twin.judgement.course import EXACT
+from cosim.twin.judgement.subject import SURE
 from cosim.twin.search.cma import reflect
 from cosim.twin.search.meter import Floats
 from cosim.twin.search.regression import features, quadratic
-from cosim.twin.telemetry.outliers import OUTLIER
 
-_EXACT = 1e-3  # of a value, to which no model is right: responses of a server of constant speed are exactly alike
 _RARE = 0.995  # of the runs are nearer to their mean
 _CHANCE = 2.0  # deviations of a summary
 # (points (n, d), number of the first run) -> summaries (n, k), every row under a seed of its own
@@ -87,7 +88,7 @@ class Emulator:
         self._whole = mean = _solve(terms, summaries)
         left = summaries - terms @ mean
         freedom = max(len(left) - terms.shape[1], 1)
-        covariance = left.T @ left / freedom + extra + _EXACT**2 * np.eye(left.shape[1])
+        covariance = left.T @ left / freedom + extra + EXACT**2 * np.eye(left.shape[1])
         scale = np.sqrt(np.maximum(np.diag(covariance), 1e-18))
         correlation = 0.98 * (covariance / np.outer(scale, scale)) + 0.02 * np.eye(len(scale))
         values, axes = np.linalg.eigh(correlation)
@@ -102,7 +103,7 @@ class Emulator:
         self._log_scale = self._scales(region.features(points[kept], False), left, d)
         spread = np.exp(0.5 * region.features(points[kept], False) @ self._log_scale)
         noise = (left / spread).T @ (left / spread) / freedom
-        extra = extra + _EXACT**2 * np.eye(len(extra))
+        extra = extra + EXACT**2 * np.eye(len(extra))
         noise = noise + self._kept.T @ extra @ self._kept + 1e-9 * np.eye(len(noise))
         self._root = np.linalg.inv(np.linalg.cholesky(noise))
         freedom = max(len(scale) - d, 1)
@@ -136,7 +137,7 @@ class Emulator:
         Summaries are not normal where many values are alike, as responses of a server of constant speed.
         """
         freedom = max(len(self._whiten) - len(self.region.low), 1)
-        return max(1.0 + 3.0 * math.sqrt(2.0 / freedom) + 3.0 / freedom, float(self._usual))
+        return max(1.0 + SURE * math.sqrt(2.0 / freedom) + SURE / freedom, float(self._usual))
 
     def slopes(self, at: Floats, step: float = 0.01) -> Floats:
         """(k, d) of the mean summaries at a point, by central differences."""

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+EXACT = 1e-3  # of a value, to which no model is right: responses of a server of constant speed are exactly alike
 LEAST = 30  # values, with which the 2nd and the 98th percentile are no longer those at the ends
 _TOP = 0.04  # share of the longest responses: 1 in 25, as many as slow ones are that hold up others
 _FADING = np.array([[0.03], [0.1]])  # of the period, after which a warm-up has faded to 1/e
+_DIGITS_OFF = 0.35  # of a step: 30 values are not as near by chance (0.7^30)
 _WINDOW = 60  # values of a moving average, at most: a minute of seconds
 
 
@@ -176,3 +178,24 @@ def grid(values: Floats) -> float:
 def scale_of(values: Floats) -> float:
     """The size of measured values."""
     return float(np.median(np.abs(values))) or float(np.abs(values).max()) or 1.0
+
+
+def decimal_step(values: Floats) -> float:
+    """The power of ten that all `values` (n,) are multiples of, as of a column with so many digits; 0 if there is none.
+
+    Times since 1970 hold no more than a quarter of a microsecond, so differences of them may be off by that.
+    """
+    found = np.abs(values[np.isfinite(values)])
+    if len(found) < LEAST or not found.any():
+        return 0.0
+    first = int(np.floor(np.log10(float(np.median(found[found > 0.0])))))
+    for exponent in range(first, first - 9, -1):
+        places = found * 10.0**-exponent
+        if np.abs(places - np.round(places)).max() < _DIGITS_OFF:
+            return float(10.0**exponent)
+    return 0.0
+
+
+def rounded(values: Floats, step: float) -> Floats:
+    """`values` as multiples of `step`; as they are where it is 0."""
+    return np.asarray(np.round(values / step) * step) if step > 0.0 else values

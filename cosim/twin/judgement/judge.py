@@ -25,7 +25,6 @@ from cosim.twin.problem import Case
 
 _TAIL, _IN_TAIL = 0.1, 10  # share of simulations in a tail, and their number at least, as Pickands' estimate needs
 _SURE = 12.0  # e-folds of the chance for a difference that matters where simulations never differ: 6e-6
-_FEW = 10  # simulations, from which on statistics have a spread at all
 
 
 def judge(judged: Judged, made: Floats, draws: Floats, part: str = "") -> list[JudgedStatistic]:
@@ -33,7 +32,7 @@ def judge(judged: Judged, made: Floats, draws: Floats, part: str = "") -> list[J
 
     `made` (n, subjects, statistics) are of simulations with `draws` (n, d). None for fewer than 10 simulations.
     """
-    if len(made) < _FEW:
+    if len(made) < _IN_TAIL:
         return []
     found: list[JudgedStatistic] = []
     for s, subject in enumerate(judged.subjects):
@@ -164,7 +163,7 @@ def other_recordings(parts: Sequence[tuple[Judged, Floats]], draws: Floats) -> l
     subjects = [(subject, k, s) for k, (judged, _) in enumerate(parts) for s, subject in enumerate(judged.subjects)]
     names = dict.fromkeys(subject.recording for subject, *_ in subjects)
     levels = [k for k, check in enumerate(TABLE) if check.level and check.side == 0 and check.name != "mean load"]
-    if len(names) < 2 or len(draws) < _FEW:
+    if len(names) < 2 or len(draws) < _IN_TAIL:
         return []
     columns = [(subject, k, s, level) for subject, k, s in subjects for level in levels]
     real = np.array([parts[k][0].known[s, level] for _, k, s, level in columns])

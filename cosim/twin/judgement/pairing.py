@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from cosim.scenario.calibrate import SPACING
-from cosim.twin.judgement.course import LEAST, Course, Floats, scale_of
+from cosim.twin.judgement.course import LEAST, Course, Floats, decimal_step, rounded, scale_of
 from cosim.twin.judgement.subject import Subject
 from cosim.twin.judgement.table import TABLE, figures
 from cosim.twin.telemetry.quantities import MOST, Codes, Quantity, Rows, ValuePairing
-from cosim.twin.telemetry.tables import decimal_step, rounded
 
 NODES = 24  # that are judged one by one: a rack; with more there is a row for all together
 _LIKE = 6  # nodes that are compared with one another: 15 pairs

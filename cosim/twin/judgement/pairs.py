@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosim.twin.judgement.course import LEAST, correlation, ranks
+from cosim.results.outliers import OUTLIER, robust
+from cosim.twin.judgement.course import EXACT, LEAST, correlation, ranks
+from cosim.twin.judgement.subject import BEYOND
 from cosim.twin.judgement.table import ORDERLY
 from cosim.twin.problem import Case, Floats
-from cosim.twin.telemetry.outliers import OUTLIER, robust
 
-_SAME = 1e-3  # of the median, by which equal ones differ
 _IN_FLIGHT = 2.0  # times the longest task, at the end of a recording: pairs that are left out
 _SOME_PAIRS, _FEW = 0.01, 3  # share and number of pairs that are far off
-_VARIED, _ALONG = 0.2, 0.3  # times the median that simulated tasks differ by; rank correlation of pairs, at least
+_VARIED = 0.2  # times the median: by less, tasks have no order that could be compared
 
 
 def pairs(case: Case, values: Floats, seed: int, part: str = "") -> list[str]:
@@ -31,14 +31,14 @@ def pairs(case: Case, values: Floats, seed: int, part: str = "") -> list[str]:
         subject = f"'{name}'{f' ({part})' if part else ''}"
         off = real - row
         middle, scale = robust(off)
-        usual = max(scale, _SAME * float(np.median(real)))
+        usual = max(scale, EXACT * float(np.median(real)))
         far = np.abs(off - middle) > OUTLIER * usual
         if (real > 0.0).all() and (row > 0.0).all():  # long ones differ by more
             ratio = np.log(real / row)
             center, spread = robust(ratio)
-            far &= np.abs(ratio - center) > OUTLIER * max(spread, _SAME)
+            far &= np.abs(ratio - center) > OUTLIER * max(spread, EXACT)
         along = correlation(ranks(real), ranks(row))
-        if np.ptp(row) > _VARIED * np.median(row) and along < _ALONG:
+        if np.ptp(row) > _VARIED * np.median(row) and along < BEYOND / np.sqrt(len(real)):
             answered.append(
                 f"tasks of {subject} do not take longer where those made again do (rank correlation {along:.2f}): "
                 f"{ORDERLY}"

@@ -13,6 +13,7 @@ from cosim.twin.judgement.course import Floats
 from cosim.twin.judgement.table import RELATIVE, TABLE, CheckedStatistic
 
 FALSE = 0.01  # chance that anything of sound data is reported: 1 of 100 sets has a false word
+SURE = 3.0  # deviations that chance hardly ever makes, 1 of 741 to a side: three-sigma limits (W. Shewhart, 1931)
 BEYOND = NormalDist().inv_cdf(1.0 - FALSE)  # deviations of what chance makes as seldom
 RECORDING = CheckedStatistic(
     "level that the other recordings predict", lambda _: math.nan, RELATIVE,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cosim.twin.judgement.course import Course, Floats, correlation, grid, ranks
+from cosim.twin.judgement.course import EXACT, Course, Floats, correlation, grid, ranks
 
 _NAN = math.nan
 # Differences that matter. Shares and correlations below a tenth, and levels that differ by less than the 5 % within
@@ -35,7 +35,7 @@ FOLLOW = "follow the run with --follow, fit a shorter time, or look for a meter 
 WARM = "leave the beginning out: fit: {from: ...}"
 UNIT = "another unit or scale, a word for a missing value, or too narrow bounds"
 SCALE = "another unit, scale or machine, or other rates, sizes or numbers of nodes"
-SHIFT = 0.25  # of a mean: a law that is bent does not move it as far, as the mean is fitted
+SHIFT = 5 * RELATIVE  # of a mean: a law that is bent does not move it as far, as the mean is fitted
 SMOOTH = "averaged over a window or interpolated, or with a cause that the scenario lacks"
 NAMES = "are the names of the two nodes exchanged?"
 
@@ -66,7 +66,7 @@ def _over(a: float, b: float, c: float, d: float) -> Callable[[Course], float]:
 
     def over(course: Course) -> float:
         one, two = course.at(a) - course.at(b), course.at(c) - course.at(d)
-        return math.log(one / two) if not course.load and min(one, two) > 1e-6 * course.scale else _NAN
+        return math.log(one / two) if not course.load and min(one, two) > EXACT * course.scale else _NAN
 
     return over
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry
 from cosim.twin.fitting.nearest import REPEATS, Nearest, nearest, off, quantiles
+from cosim.twin.judgement.course import LEAST
 from cosim.twin.telemetry.quantities import spacings
 
 Floats = NDArray[np.float64]
@@ -28,11 +29,14 @@ Recorded = tuple[Floats, Floats]  # (n,) s: when requests came, in order; when t
 
 _SERVERS = (1, 2, 3, 4, 6, 8)  # tried: workers of a service on a machine of today
 CLEARLY = 0.85  # of the misfit of a simpler station: then another is taken
-_APART, _DEVIATIONS = 3.0, 2.5  # times as long as the first mode is the second one, and that apart
+_APART, _DEVIATIONS = (
+    3.0,
+    2.5,
+)  # times the first mode; two are seen 2 deviations apart (K. Ashman et al., AJ 108, 1994)
 _FROM = (0.2, 0.1), (0.2, 0.35), (0.8, 0.1)  # to begin with: spread, latency over the median response
 _AGAIN = 0.97  # of the misfit of fewer servers: below it more are tried
 _WAY = 0.4  # of the median response, at most: a longer way looks like servers without end
-_SPACED, _AHEAD = 40, 0.05  # times between answers that are needed; of logarithms, over which slopes are taken
+_AHEAD = 0.05  # of logarithms, over which slopes are taken
 _WINDOWS = 4  # of a recording, between which the level of service times is compared
 
 
@@ -149,7 +153,7 @@ class _Figures:
         self._recordings = recordings
         random = np.random.default_rng(np.random.SeedSequence([seed, 0x66696775]))
         self._draws = [[_draws(len(created), random) for created, _ in recordings] for _ in range(2 * REPEATS)]
-        self._spaced = [_spaced(created, ended - created).size >= _SPACED for created, ended in recordings]
+        self._spaced = [_spaced(created, ended - created).size >= LEAST for created, ended in recordings]
         self._real = [self._of(k, ended - created) for k, (created, ended) in enumerate(recordings)]
         self._lone = min(float(np.median(ended - created)) for created, ended in recordings)
 

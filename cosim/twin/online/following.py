@@ -18,8 +18,7 @@ from cosim.scenario.calibrate import FollowBlock
 from cosim.scenario.load import load
 from cosim.twin.calibration import Calibration
 from cosim.twin.fitting.calibrate import INTERRUPTED, calibrate
-from cosim.twin.online.drift import Drift
-from cosim.twin.online.windows import OnlineStudy, Span, WindowReport, spans
+from cosim.twin.online.windows import Drift, OnlineStudy, Span, WindowReport, spans
 from cosim.twin.problem import CalibrationProblem, Case
 from cosim.twin.scenario.conditions import seen
 from cosim.twin.scenario.overlay import SUFFIX, write

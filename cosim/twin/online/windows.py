@@ -4,7 +4,7 @@
     for report in map(twin.window, spans):
         report.misfit, report.drift, twin.values
 
-Every window is simulated with the values in use. When the misfit drifts (`cosim.twin.online.drift`), the
+Every window is simulated with the values in use. When the misfit drifts (`Drift`), the
 windows since the change are calibrated anew; what was found is taken into use only when it agrees
 better with the next window, which the search has not seen. When enough windows have passed since, they
 are calibrated once more by themselves, because the first ones may have held some of what was before.
@@ -12,6 +12,7 @@ are calibrated once more by themselves, because the first ones may have held som
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -20,18 +21,16 @@ import numpy as np
 
 from cosim.contract.errors import ScenarioError
 from cosim.twin.calibration import Calibration
-from cosim.twin.fitting.evidence import numbers
-from cosim.twin.fitting.judging import before_and_after
+from cosim.twin.fitting.judging import before_and_after, numbers
 from cosim.twin.fitting.misfit import Misfit
-from cosim.twin.online.drift import Drift
+from cosim.twin.fitting.screen import SEEDS
+from cosim.twin.judgement.table import RELATIVE
 from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal
 from cosim.twin.space import Space, Value
 
 Span = tuple[float, float]  # s
 Act = Literal["", "calibrated", "adopted", "rejected"]
-_PART = 0.05  # of the values' size: the least range that a misfit is scaled by
 _LEAST = 2  # windows that are fitted: so many must have passed since a drift began
-_SEEDS = (1, 2, 3)  # over which misfits are averaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +45,51 @@ class WindowReport:
     drift: bool
     act: Act  # what was done after it; calibrated: a candidate waits for the next window
     values: dict[str, Value] = field(default_factory=dict)  # in use after the window
+
+
+@dataclass(slots=True)
+class Drift:
+    """A cumulative sum of misfits, one per window, which says when a twin no longer agrees with what it follows.
+
+    E. S. Page, Biometrika 41 (1954). The sum grows by how far a misfit lies above its usual value, less a slack, and
+    never falls below zero; where it last stood at zero the change is taken to have begun. `slack` and `threshold` are
+    in standard deviations.
+    """
+
+    slack: float = 1.0
+    threshold: float = 6.0
+    spread: float = 0.15  # least standard deviation, as a part of the usual misfit
+    floor: float = 1e-3  # least standard deviation at all
+    usual: list[float] = field(default_factory=list)  # misfits of windows that were fitted, or were quiet
+    statistic: float = 0.0
+    begun: int = 0  # windows since the sum last stood at zero
+
+    def restart(self, usual: list[float]) -> None:
+        """Other values are in use; under them windows had these misfits."""
+        self.usual, self.statistic, self.begun = [x for x in usual if math.isfinite(x)], 0.0, 0
+
+    def look(self, misfit: float) -> bool:
+        """Whether the sum has passed the threshold with the window of this misfit."""
+        if not self.usual:
+            self.usual.append(misfit)
+            return False
+        mean, deviation = self._usual()
+        far = (misfit - mean) / deviation if math.isfinite(misfit) else self.threshold + self.slack
+        self.statistic = max(0.0, self.statistic + far - self.slack)
+        self.begun = self.begun + 1 if self.statistic > 0.0 else 0
+        if self.statistic < self.threshold / 2:
+            self.usual.append(misfit)
+        return self.statistic > self.threshold
+
+    def _usual(self) -> tuple[float, float]:
+        """Mean and standard deviation of a further misfit; the fewer are known, the wider."""
+        count = len(self.usual)
+        mean = math.fsum(self.usual) / count
+        deviation = max(self.spread * mean, self.floor)
+        if count > 1:
+            variance = math.fsum((x - mean) ** 2 for x in self.usual) / (count - 1)
+            deviation = max(deviation, math.sqrt(variance))
+        return mean, deviation * math.sqrt(1.0 + 1.0 / count) * (1.0 + 1.0 / count)
 
 
 class OnlineStudy:
@@ -68,7 +112,7 @@ class OnlineStudy:
     ) -> None:
         self.name, self.space, self._last = name, space, last
         self._case, self._search, self._drift = case, search, drift or Drift()
-        self._deterministic, self._seeds = deterministic, _SEEDS[:1] if deterministic else _SEEDS
+        self._deterministic, self._seeds = deterministic, range(1, 2 if deterministic else SEEDS + 1)
         self.numbers: Floats = space.start
         self.reports: list[WindowReport] = []
         self.adopted: list[Calibration] = []
@@ -179,7 +223,7 @@ class OnlineStudy:
 def _scale(signal: MeasuredSignal) -> float:
     """The range of a signal in a window; of one that hardly varies a part of its size."""
     known = np.abs(signal.values[np.isfinite(signal.values)])
-    return max(signal.span, _PART * float(np.median(known))) if len(known) else signal.span
+    return max(signal.span, RELATIVE * float(np.median(known))) if len(known) else signal.span
 
 
 def spans(window: float, until: float, done: int = 0) -> Sequence[Span]:

@@ -27,17 +27,16 @@ import numpy as np
 from cosim.contract.children import as_they_come
 from cosim.contract.errors import Problem, RunError, ScenarioError
 from cosim.contract.units import show
+from cosim.engine.continuum.effects import NotBatchableError
 from cosim.results.again import AdapterState, adapter_states
 from cosim.results.load import load as load_run
-from cosim.scenario.free import free_values
 from cosim.scenario.load import Loaded, load
 from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.prediction.coupled import coupled, named_change, quantities_of, with_events
 from cosim.twin.prediction.predict import Band, band
 from cosim.twin.prediction.reported import Reported, named, quantities
 from cosim.twin.problem import Floats
-from cosim.twin.scenario.batched import BatchedRuns, unbatchable
-from cosim.twin.scenario.effects import NotBatchableError
+from cosim.twin.scenario.batched import BatchedRuns, free_of, unbatchable
 from cosim.twin.scenario.replay import Span, moved, shifted, tasks_of_run, trace, traces
 from cosim.twin.telemetry.quantities import Quantity, ValuePairing
 
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 AS_IT_IS = "as it is"
 NEXT = "-next"  # of the workload that goes on where the recorded one ends
 _RUNS = 40  # per candidate: two beyond each end of a 90 % band
-_WARM = 60.0  # s
+_WARM = 60.0  # s: at 90 % load a queue of tasks of 0.1 s forgets within 40 s (M/M/1, S / (1 - sqrt(u))^2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +171,7 @@ def _batched(
         if (load_ := loaded.scenario.workloads[name]).arrivals.law == "every" and not load_.quantities.active
     }
     settings += _continued(loaded, {name: n / t for name, (n, t) in seen.items()}, past, periodic)
-    configs = {name: used.config for name, used in loaded.adapters.items()}
-    free, _ = free_values(loaded.scenario, loaded.root, loaded.world, configs)
-    free = [one for one in free if draws and one.name in draws[0]]
+    free = [one for one in free_of(loaded) if draws and one.name in draws[0]]
     if draws and not free:
         message = f"the scenario frees none of the values that were calibrated: {', '.join(draws[0])}"
         raise ScenarioError(

@@ -15,18 +15,18 @@ from cosim.contract.errors import ScenarioError
 from cosim.contract.records import Records
 from cosim.contract.seeds import stream
 from cosim.engine.continuum.batches import Action, Batcher
+from cosim.engine.continuum.effects import LoadEffect, NotBatchableError, agree, columns, effects
 from cosim.engine.continuum.engine import Engine
 from cosim.engine.continuum.layout import COMPLETED
 from cosim.engine.continuum.prepared import HostRows, Prepared
+from cosim.scenario.free import Free, free_values
 from cosim.scenario.load import Loaded, load
 from cosim.scenario.plan.compile import compile_plan
-from cosim.twin.scenario.effects import LoadEffect, NotBatchableError, agree, columns, effects
 from cosim.twin.telemetry.quantities import Quantity, ValuePairing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cosim.scenario.free import Free
     from cosim.scenario.plan.plan import Plan
 
 Floats = NDArray[np.float64]
@@ -59,6 +59,12 @@ def prepared_of(loaded: Loaded, plan: Plan) -> Prepared:
     if not isinstance(found, Prepared):
         raise NotBatchableError(f"adapter '{one.name}' cannot be run in batches here: fleets, real nodes, or its kind")
     return found
+
+
+def free_of(loaded: Loaded) -> list[Free]:
+    """The free values of a scenario that is right."""
+    configs = {name: used.config for name, used in loaded.adapters.items()}
+    return free_values(loaded.scenario, loaded.root, loaded.world, configs)[0]
 
 
 def unbatchable(scenario: Path, overrides: Sequence[str]) -> str:
@@ -115,14 +121,6 @@ class BatchedRuns:
             workers=workers,
             **cast(dict[str, Any], self._base.options),
         )
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        return self._base.names
-
-    @property
-    def workloads(self) -> tuple[str, ...]:
-        return self._base.workloads
 
     def __call__(self, values: Floats, seed: int, pairs: Pairs) -> dict[str, Floats]:
         """Signal -> (n, m) simulated values for (n, d) values; run by run as the scenario with that `run.seed`."""

@@ -15,15 +15,15 @@ from dataclasses import replace
 import numpy as np
 
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.twin.judgement.course import LEAST
+from cosim.results.outliers import PART
+from cosim.twin.judgement.course import LEAST, decimal_step, rounded
 from cosim.twin.problem import Floats, MeasuredSignal
 from cosim.twin.scenario.recording import Pairs, RecordingReader
 from cosim.twin.scenario.rows import of_each_node
 from cosim.twin.telemetry.hygiene import examine, share_of
 from cosim.twin.telemetry.quantities import Quantity, Rows, ValuePairing
-from cosim.twin.telemetry.tables import decimal_step, rounded
 
-_FAR = 20.0  # times beyond all that the bounds make: refused
+_FAR = 20.0  # times beyond all that the bounds make: refused, as units differ by 60 times or more but for bits
 _BEYOND = 1.5  # times beyond all that the bounds make: a warning
 _STEPS = {  # between units that tables have: SI prefixes, minutes, hours, percent, bits
     1e3: "a thousand times",
@@ -34,8 +34,6 @@ _STEPS = {  # between units that tables have: SI prefixes, minutes, hours, perce
     100.0: "100 times",
     8.0: "8 times",
 }
-_STILL = 0.02  # of the mean: a simulated node that moves by more than this at every point of the bounds
-_OFTEN = 0.1  # share of simulations that look like a fault of a sensor as well
 _BUSY = re.compile("util|cpu|load|usage|busy")  # in the names of columns with the share of time that a node works
 
 
@@ -123,7 +121,7 @@ def usual(pairs: Pairs, simulated: Mapping[str, Floats]) -> dict[str, frozenset[
         often = {
             kind
             for kind in ("outliers", "stuck", "steps", "limit")
-            if sum(kind in one for one in found) >= _OFTEN * len(rows)
+            if sum(kind in one for one in found) >= PART * len(rows)
         }
         if values.max() > _BEYOND * max(float(row.max()) for row in rows):
             often.discard("outliers")
@@ -141,8 +139,8 @@ def still(recording: RecordingReader, pairs: Pairs, simulated: Mapping[str, Floa
         rows = simulated[label][np.isfinite(simulated[label]).all(axis=1)]
         if len(values) < 12 or np.ptp(values) > 0.0 or not len(rows):
             continue
-        moving = rows.std(axis=1) / np.maximum(np.abs(rows.mean(axis=1)), 1e-12)
-        if float(np.median(moving)) > _STILL:
+        if (np.ptp(rows, axis=1) > 0.0).all():  # none of the simulations all over the bounds stands still
+            moving = rows.std(axis=1) / np.maximum(np.abs(rows.mean(axis=1)), 1e-12)
             one, node = recording.series[name], int(number)
             if len(one.nodes) > 1:
                 recording.series[name] = recording.without(one, [node])

@@ -21,13 +21,13 @@ import numpy as np
 from cosim.contract.errors import ScenarioError
 from cosim.contract.laws import Law, LawText
 from cosim.scenario import tree
-from cosim.scenario.free import free_values
 from cosim.scenario.load import Loaded
 from cosim.twin.calibration import Calibration
-from cosim.twin.fitting.evidence import numbers
+from cosim.twin.fitting.judging import numbers
 from cosim.twin.fitting.nearest import REPEATS, Nearest, nearest, off, quantiles
 from cosim.twin.models.station import CLEARLY, distinct
-from cosim.twin.problem import CalibrationProblem, Floats, Observed
+from cosim.twin.problem import CalibrationProblem, Floats, Observed, seeds_of
+from cosim.twin.scenario.batched import free_of
 from cosim.twin.scenario.study import study
 from cosim.twin.space import Parameter
 
@@ -139,9 +139,9 @@ def _made(
     problem: CalibrationProblem, signals: Sequence[str], seed: int, values: Floats, *, fresh: bool = False
 ) -> list[Floats]:
     """(repeats, figures) of each signal at `values` (d,); `fresh` ones are of seeds that no law was fitted to."""
-    words = np.random.SeedSequence([seed, 0x6D6F6465]).generate_state(2 * REPEATS, np.uint64) >> np.uint64(1)
+    seeds = seeds_of(seed, 0x6D6F6465, count=2 * REPEATS)
     rows: list[list[Floats]] = [[] for _ in signals]
-    for word in (words[REPEATS:] if fresh else words[:REPEATS]).tolist():
+    for word in seeds[REPEATS:] if fresh else seeds[:REPEATS]:
         made = problem.fit.simulate(values[None], word)
         for row, name in zip(rows, signals, strict=True):
             found = np.asarray(made[name], np.float64)[0]
@@ -156,8 +156,7 @@ def _free_work(loaded: Loaded) -> Free | None:
     assert block is not None
     if (block.replay is not None and "work" in block.replay.sizes) or any(s.paired for s in block.observed.values()):
         return None
-    configs = {name: used.config for name, used in loaded.adapters.items()}
-    free, _ = free_values(loaded.scenario, loaded.root, loaded.world, configs)
+    free = free_of(loaded)
     found = [one for one in free if any(keys[0] == "workloads" and keys[-1] == "work" for keys in one.members)]
     if len(found) != 1 or len(found[0].members) != 1 or len(found[0].members[0]) != 3:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,13 +17,14 @@ from cosim.contract.signals import Signal as Described
 from cosim.contract.units import show
 from cosim.scenario.calibrate import SPACING, CalibrateBlock, ObservedBlock, PartBlock, RecordingBlock
 from cosim.scenario.load import Loaded
+from cosim.sources.tables.findings import Finding, as_warnings
 from cosim.sources.tables.table import Table, read
-from cosim.twin.problem import Floats, MeasuredSignal
+from cosim.sources.tables.timing import apart
+from cosim.twin.problem import MeasuredSignal
 from cosim.twin.scenario.replay import WHOLE, Span, Tasks, tasks_of_run, tasks_of_table
-from cosim.twin.telemetry.hygiene import Finding, as_warnings, examine, share_of
-from cosim.twin.telemetry.measured import Columns, factor_of, origins, recorded, run_table, table_rows, unit_of
+from cosim.twin.telemetry.hygiene import examine, share_of
+from cosim.twin.telemetry.measured import RecordedSeries, factor_of, origins, recorded, run_table, table_rows, unit_of
 from cosim.twin.telemetry.quantities import Codes, Quantity, Rows, ValuePairing, spacings
-from cosim.twin.telemetry.timing import apart
 
 if TYPE_CHECKING:
     from cosim.results.load import Run
@@ -36,27 +37,6 @@ _MOST = 0.5  # of the rows that may lie outside of the simulated time
 
 class EmptyError(ScenarioError):
     """Nothing that could be compared was measured in a span of time."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RecordedSeries:
-    """What was measured of one signal: its rows, and what of the simulation stands opposite."""
-
-    quantity: Quantity
-    rows: Rows
-    at: str  # where it is declared
-    timed: bool = True
-    absolute: bool = False  # times count from 1970 until the recording's origin is known
-    from_file: bool = False
-    loads: Floats | None = None
-
-    @property
-    def nodes(self) -> tuple[int, ...]:
-        """The nodes with rows; none where rows name none."""
-        return tuple(k for k in np.unique(self.rows.nodes).tolist() if k >= 0)
-
-    def only(self, kept: NDArray[np.bool_]) -> RecordedSeries:
-        return replace(self, rows=self.rows.only(kept), loads=None if self.loads is None else self.loads[kept])
 
 
 class RecordingReader:
@@ -184,8 +164,8 @@ class RecordingReader:
             if other and factor_of(one.unit, f"{at}.unit", wanted) != factor_of(said, at, wanted):
                 text = f"the file says that its values are in {said}"
                 raise self._wrong(f"observed.{name}.unit", text, "leave it out")
-            how = Columns.of(one if said is None else one.model_copy(update={"unit": said}), column, at, wanted)
-            got = table_rows(source, how, quantity, at, self.nodes, self.workloads, findings)
+            how = one if said is None else one.model_copy(update={"unit": said})
+            got = table_rows(source, how, wanted, quantity, at, self.nodes, self.workloads, findings)
             self.sources.append(f"{self.label(name)}: {source.source}")
             self.warnings += as_warnings(findings)
             if (got.rows.nodes < 0).any() and not quantity.of_tasks and one.node is None and chosen is None:
@@ -194,8 +174,8 @@ class RecordingReader:
             rows = self._of_only_device(quantity, got.rows)
             if quantity.column == SPACING and quantity.of_tasks:
                 rows = replace(rows, values=spacings(rows.times, rows.values))
-                return RecordedSeries(quantity, rows.only(np.isfinite(rows.values)), at, got.timed, got.absolute, True)
-            return RecordedSeries(quantity, rows, at, got.timed, got.absolute, True, got.loads)
+                return replace(got, rows=rows.only(np.isfinite(rows.values)), loads=None)
+            return replace(got, rows=rows)
         assert run_name is not None
         run = self.run(run_name, f"{at}.run")
         rows = quantity.of(run_table(run, quantity, self.nodes, self.workloads))

@@ -18,11 +18,11 @@ from cosim.contract.hints import did_you_mean
 from cosim.contract.units import parse, show
 from cosim.engine.continuum.prepared import Prepared
 from cosim.scenario.calibrate import ReplayBlock
+from cosim.sources.tables.cells import numbers, stamps
+from cosim.sources.tables.findings import Finding
 from cosim.sources.tables.table import Table, time_column
-from cosim.twin.telemetry.hygiene import Finding
-from cosim.twin.telemetry.measured import Columns, factor_of, node_numbers
+from cosim.twin.telemetry.measured import factor_of, node_numbers
 from cosim.twin.telemetry.quantities import Codes
-from cosim.twin.telemetry.tables import numbers, stamps
 
 if TYPE_CHECKING:
     from cosim.results.load import Run
@@ -68,9 +68,8 @@ def tasks_of_table(
     chosen = tuple(filter(None, [block.workload])) or (tuple(devices) if len(devices) == 1 else ())
     if not chosen and "workload" not in table.columns:
         raise wrong("the table does not say of which workload its tasks are", "write 'workload: NAME'")
-    how = Columns(time, time=time, time_unit=block.time_unit, node=block.node, names=block.names, workloads=chosen)
     times, absolute, *_ = stamps(table.column(time), time, block.time_unit, findings)
-    whose, kept = node_numbers(table, how, nodes, at, findings)
+    whose, kept = node_numbers(table, block.node, block.names, nodes, at, findings)
     loads = [str(one) for one in table.column("workload")] if not chosen else [chosen[0]] * len(table)
     sizes = {}
     for size in block.sizes:

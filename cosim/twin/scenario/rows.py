@@ -9,7 +9,8 @@ import numpy as np
 from cosim.scenario.calibrate import SPACING
 from cosim.twin.judgement.course import LEAST
 from cosim.twin.judgement.pairing import NODES
-from cosim.twin.scenario.recording import RecordedSeries, RecordingReader
+from cosim.twin.scenario.recording import RecordingReader
+from cosim.twin.telemetry.measured import RecordedSeries
 from cosim.twin.telemetry.quantities import Rows
 
 _SIZES = 5.0  # times the mean in the scenario, of replayed sizes

@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
-from cosim.scenario.free import Free, free_values
+from cosim.engine.continuum.effects import NotBatchableError
+from cosim.scenario.free import Free
 from cosim.scenario.load import Loaded, load
 from cosim.twin.judgement.pairing import JudgedPairing
 from cosim.twin.judgement.subject import Judged
 from cosim.twin.judgement.table import TABLE
 from cosim.twin.problem import CalibrationProblem, Case
 from cosim.twin.scenario import checking, rows
-from cosim.twin.scenario.batched import BatchedRuns, Pairs
-from cosim.twin.scenario.effects import NotBatchableError
+from cosim.twin.scenario.batched import BatchedRuns, Pairs, free_of
 from cosim.twin.scenario.recording import EmptyError, RecordingReader
 from cosim.twin.scenario.replay import WHOLE, ReplayPlacement, Span, moved, traces
 from cosim.twin.scenario.whole import WholeRuns
@@ -74,8 +74,7 @@ def study(
     block = loaded.scenario.calibrate
     if block is None or block.job is not None:
         raise ScenarioError(loaded.problem("", "has no block 'calibrate' with free values", "see 'cosim calibrate -h'"))
-    configs = {name: used.config for name, used in loaded.adapters.items()}
-    free, _ = free_values(loaded.scenario, loaded.root, loaded.world, configs)
+    free = free_of(loaded)
     space = Space([*(_parameter(one) for one in free), *laws.values()])
     window = (max(span[0] - warm, 0.0), span[1]) if span != WHOLE else WHOLE
     names = list(block.recordings) if block.recordings and run is None else [""]

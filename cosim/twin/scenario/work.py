@@ -20,8 +20,8 @@ from cosim.results.folder import write_json
 from cosim.scenario.load import load
 from cosim.twin.calibration import Calibration
 from cosim.twin.fitting.calibrate import INTERRUPTED, calibrate
+from cosim.twin.jobs import check, fields
 from cosim.twin.jobs import load as load_job
-from cosim.twin.jobs.fields import check, fields
 from cosim.twin.prediction import draws
 from cosim.twin.problem import CalibrationProblem
 from cosim.twin.scenario.conditions import seen

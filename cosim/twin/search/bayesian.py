@@ -9,22 +9,14 @@ points left out of it (R2 below `CREDIBLE`) proposes nothing: then points are dr
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 
 from cosim.twin.search.cma import reflect
 from cosim.twin.search.meter import CONVERGED, Floats, Meter, SearchResult
 
-_TRIES = 120  # lengths and noises of a process
 CREDIBLE = 0.3  # R2 below which a surrogate knows little
-
-
-def _kernel(a: Floats, b: Floats, lengths: Floats) -> Floats:
-    """Matern 5/2 of the distance in units of `lengths`."""
-    squared = ((a[:, None, :] - b[None, :, :]) / lengths) ** 2
-    far = np.sqrt(5.0 * squared.sum(axis=2))
-    made: Floats = (1.0 + far + far * far / 3.0) * np.exp(-far)
-    return made
 
 
 class Process:
@@ -34,52 +26,31 @@ class Process:
     """
 
     def __init__(self, points: Floats, losses: Floats, random: np.random.Generator) -> None:
-        """Lengths and noise are the likeliest among random and then ever closer ones."""
-        self._points, d = points, points.shape[1]
-        best, at = -math.inf, np.concatenate([np.full(d, math.log(0.5)), [math.log(1e-3)]])
-        for k in range(_TRIES):
-            if k < _TRIES // 2:
-                trial = np.concatenate([random.uniform(-3.0, 2.0, d), [random.uniform(-14.0, 0.0)]])
-            else:
-                trial = at + random.standard_normal(d + 1) * 0.8 * (1 - k / _TRIES)
-            trial = np.clip(trial, [-3.5] * d + [-14.0], [3.0] * d + [0.5])
-            likelihood = self._likelihood(losses, trial)
-            if likelihood > best:
-                best, at = likelihood, trial
-        self.lengths, self.noise = np.exp(at[:-1]), math.exp(at[-1])
-        self._factor = self._factored(at)
-        self._solved = np.linalg.solve(self._factor.T, np.linalg.solve(self._factor, losses))
-        self._scale = math.sqrt(max(float(losses @ self._solved) / len(losses), 1e-12))
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.gaussian_process import GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
-    def _factored(self, trial: Floats) -> Floats:
-        """The Cholesky factor of the kernel matrix with these logarithms of lengths and noise."""
-        noise = (math.exp(trial[-1]) + 1e-10) * np.eye(len(self._points))
-        return np.asarray(np.linalg.cholesky(_kernel(self._points, self._points, np.exp(trial[:-1])) + noise))
-
-    def _likelihood(self, losses: Floats, trial: Floats) -> float:
-        """Logarithm, with the scale at its best and a weak pull towards lengths of the cube's size."""
-        try:
-            factor = self._factored(trial)
-        except np.linalg.LinAlgError:
-            return -math.inf
-        white = np.linalg.solve(factor, losses)
-        n = len(losses)
-        pull = float(((trial[:-1]) ** 2).sum()) / 8.0
-        return -0.5 * n * math.log(max(float(white @ white) / n, 1e-300)) - float(np.log(np.diag(factor)).sum()) - pull
+        smooth = ConstantKernel(1.0, (1e-3, 1e3)) * Matern(np.full(points.shape[1], 0.5), (0.03, 20.0), nu=2.5)
+        process = GaussianProcessRegressor(
+            smooth + WhiteKernel(1e-3, (1e-6, 1.6)), n_restarts_optimizer=2, random_state=int(random.integers(2**31))
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a length at its bound: the loss does not follow it
+            self._process = process.fit(points, losses)
+        (scale, matern), white = (process.kernel_.k1.k1, process.kernel_.k1.k2), process.kernel_.k2
+        self.lengths, self._white = np.atleast_1d(matern.length_scale), float(white.noise_level)
+        self.noise = self._white / float(scale.constant_value)
 
     def predict(self, units: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation (n,) of the losses without noise."""
-        across = _kernel(units, self._points, self.lengths)
-        white = np.linalg.solve(self._factor, across.T)
-        left = np.maximum(1.0 - np.einsum("ij,ij->j", white, white), 1e-12)
-        return across @ self._solved, self._scale * np.sqrt(left)
+        mean, sd = self._process.predict(units, return_std=True)
+        return mean, np.sqrt(np.maximum(sd**2 - self._white, 1e-12))
 
     @property
     def left_out_r2(self) -> float:
         """R2 of the prediction of every point from all others (Rasmussen and Williams 2006, equation 5.12)."""
-        inverse = np.linalg.inv(self._factor @ self._factor.T)
-        errors = self._solved / np.diag(inverse)
-        losses = self._factor @ (self._factor.T @ self._solved)
+        factor, losses = self._process.L_, self._process.y_train_
+        errors = self._process.alpha_ / np.diag(np.linalg.inv(factor @ factor.T))
         return 1.0 - float((errors**2).sum()) / max(float(((losses - losses.mean()) ** 2).sum()), 1e-300)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,26 +12,16 @@ from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.hints import did_you_mean
-from cosim.contract.reading.columns import plain_name
 from cosim.contract.units import DIMENSIONS
 from cosim.scenario.calibrate import TASK_DURATIONS, ObservedBlock
+from cosim.sources.tables.cells import failures, numbered, numbers, same_clock, stamps
+from cosim.sources.tables.findings import Finding
 from cosim.sources.tables.table import Table, time_column
 from cosim.twin.problem import Floats
-from cosim.twin.telemetry.hygiene import Finding
 from cosim.twin.telemetry.quantities import Codes, Quantity, Rows
-from cosim.twin.telemetry.tables import numbers, same_clock, stamps
 
 if TYPE_CHECKING:
     from cosim.results.load import Run
-
-
-_OUTCOMES = {"status", "outcome", "state", "result", "code", "status_code", "http_status", "http_code",
-             "response_code", "error", "failed"}  # fmt: skip
-_SUCCESSES = {"success", "successful", "succeeded", "ok", "expected_response"}  # true or false
-_YES, _NO = frozenset({"true", "yes"}), frozenset({"false", "no", "0", "0.0"})
-_FAILED = {"failed", "fail", "failure", "error", "timeout", "timed out", "timed-out", "cancelled", "canceled",
-           "rejected", "dropped", "lost", "aborted"}  # fmt: skip
-_IDS = {"id", "task", "task_id", "request", "request_id", "job", "job_id", "trace_id", "seq", "sequence"}
 
 
 def run_table(run: Run, quantity: Quantity, nodes: Codes, workloads: Codes) -> dict[str, NDArray[Any]]:
@@ -66,43 +56,31 @@ def _gap(column: NDArray[Any]) -> Any:  # noqa: ANN401 - of the column's own typ
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class QuantityRows:
-    """The rows of a table that belong to a quantity, as they were read."""
+class RecordedSeries:
+    """What was measured of one signal: its rows, and what of the simulation stands opposite."""
 
+    quantity: Quantity
     rows: Rows  # in order of time
-    absolute: bool  # times count from 1970
-    loads: Floats | None  # (m,) of the node beside each value
-    timed: bool  # whether there are times
+    at: str  # where it is declared
+    timed: bool = True
+    absolute: bool = False  # times count from 1970 until the recording's origin is known
+    from_file: bool = False
+    loads: Floats | None = None  # (m,) of the node beside each value
 
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The nodes with rows; none where rows name none."""
+        return tuple(k for k in np.unique(self.rows.nodes).tolist() if k >= 0)
 
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """The columns of a table by meaning; see `ObservedBlock`."""
-
-    value: str
-    between: tuple[str, str] | None = None
-    factor: float = 1.0
-    time: str | None = None
-    time_unit: str | None = None
-    node: str | None = None
-    names: Mapping[str, str | None] = field(default_factory=dict)
-    load: str | None = None
-    workloads: tuple[str, ...] = ()  # of the tasks, if they are of one
-
-    @classmethod
-    def of(cls, block: ObservedBlock, column: str, at: str, unit: str = "") -> Columns:
-        """The columns that `block` names, `column` that of the signal, which is in `unit`."""
-        between = (block.between[0], block.between[1]) if block.between else None
-        return cls(
-            block.column or column, between, factor_of(block.unit, f"{at}.unit", unit), block.time, block.time_unit,
-            block.node, block.names, block.load, tuple(block.workloads or ()),
-        )  # fmt: skip
+    def only(self, kept: NDArray[np.bool_]) -> RecordedSeries:
+        return replace(self, rows=self.rows.only(kept), loads=None if self.loads is None else self.loads[kept])
 
 
 def table_rows(
-    table: Table, how: Columns, quantity: Quantity, at: str, nodes: Codes, workloads: Codes, findings: list[Finding]
-) -> QuantityRows:
-    """The rows of a table for `quantity`. Raises `ScenarioError` that names column and remedy.
+    table: Table, how: ObservedBlock, unit: str, quantity: Quantity, at: str, nodes: Codes, workloads: Codes,
+    findings: list[Finding],
+) -> RecordedSeries:  # fmt: skip
+    """The rows of a table for `quantity`, a signal in `unit`. Raises `ScenarioError` that names column and remedy.
 
     `nodes` and `workloads` know the scenario's names; a name in the table that is none of them is refused.
     """
@@ -111,7 +89,8 @@ def table_rows(
         return ScenarioError(Problem(message, at, file=table.path, hint=hint))
 
     subject = at.rpartition(".")[2]
-    wanted = [*(how.between or (how.value,)), *(name for name in (how.node, how.load) if name)]
+    value, factor = how.column or quantity.column, factor_of(how.unit, f"{at}.unit", unit)
+    wanted = [*(how.between or (value,)), *(name for name in (how.node, how.load) if name)]
     for name in wanted:
         if name not in table.columns:
             hint = did_you_mean(name, table.columns, otherwise="columns")
@@ -121,11 +100,16 @@ def table_rows(
     times, absolute = np.full(count, np.nan), False
     if name_of_time is not None:
         times, absolute, *_ = stamps(table.column(name_of_time), name_of_time, how.time_unit, findings)
-    values = _values(table, how, subject, findings)
+    if how.between:
+        begin, end = (stamps(table.column(name), name, how.time_unit, findings) for name in how.between)
+        same_clock((how.between[0], begin), (how.between[1], end), table.path)
+        values = end.seconds - begin.seconds
+    else:
+        values = numbers(table.column(value), subject, findings) * factor
     if count and not np.isfinite(values).any():
-        raise wrong(f"column '{how.value}' holds no number")
+        raise wrong(f"column '{value}' holds no number")
     kept = np.isfinite(values) if table.sparse else np.ones(count, np.bool_)
-    numbers_of, named = node_numbers(table, how, nodes, at, findings)
+    numbers_of, named = node_numbers(table, how.node, how.names, nodes, at, findings)
     kept &= named
     if numbers_of is None:
         only = quantity.nodes if quantity.nodes is not None and len(quantity.nodes) == 1 else (-1,)
@@ -136,7 +120,7 @@ def table_rows(
     tasks = _workloads(table, how, workloads, at) if quantity.of_tasks else np.full(count, -1, np.int64)
     if quantity.of_tasks:
         kept &= ~failures(table, subject, findings)
-        _numbered(table, subject, findings)
+        numbered(table, subject, findings)
     if quantity.of_tasks and quantity.workloads is not None:
         kept &= np.isin(tasks, (*quantity.workloads, -1))
     rows = Rows(values, times, numbers_of, tasks)
@@ -146,7 +130,8 @@ def table_rows(
         findings.append(Finding("time order", subject, f"time goes back {back} times; rows are put in order", back))
     order = order[np.argsort(times[order], kind="stable")]
     order = _once(rows, order, quantity, subject, findings)
-    return QuantityRows(rows.only(order), absolute, None if loads is None else loads[order], name_of_time is not None)
+    timed, beside = name_of_time is not None, None if loads is None else loads[order]
+    return RecordedSeries(quantity, rows.only(order), at, timed, absolute, True, beside)
 
 
 def _back(rows: Rows, order: NDArray[np.int64], quantity: Quantity) -> int:
@@ -161,77 +146,18 @@ def _back(rows: Rows, order: NDArray[np.int64], quantity: Quantity) -> int:
     return found
 
 
-def failures(table: Table, subject: str, findings: list[Finding]) -> NDArray[np.bool_]:
-    """(m,) rows of tasks that failed, by a column such as `status`: how long these took is no response.
-
-    Raises `ScenarioError` where all of them failed.
-    """
-    failed = np.zeros(len(table), np.bool_)
-    for name, column in table.columns.items():
-        said = plain_name(name)
-        if said not in _OUTCOMES | _SUCCESSES or not len(table):
-            continue
-        words = np.array([str(cell).strip().lower() for cell in column], dtype=object)
-        yes = _NO if said in _SUCCESSES else _YES if said in ("error", "failed") else frozenset()
-        lost = np.array([_failed(word) or word in yes for word in words], np.bool_)
-        if lost.all():
-            message = f"every row is of a task that failed ('{name}' is '{words[0]}')"
-            raise ScenarioError(Problem(message, "calibrate", table.path))
-        if lost.any():
-            failed |= lost
-            some = (
-                f"{int(lost.sum())} rows are of tasks that failed ('{name}' is '{words[lost][0]}'); they are left out"
-            )
-            findings.append(Finding("failed", subject, some, int(lost.sum())))
-    return failed
-
-
-def _failed(word: str) -> bool:
-    code = word.removesuffix(".0")
-    return word in _FAILED or (len(code) == 3 and code.isdigit() and code[0] in "45")
-
-
-def _numbered(table: Table, subject: str, findings: list[Finding]) -> None:
-    """Add findings from columns of numbers or names of tasks: tasks that appear twice, and missing ones."""
-    for name, column in table.columns.items():
-        if plain_name(name) not in _IDS or len(table) < 12:
-            continue
-        said = np.array([str(cell).strip() for cell in column], dtype=object)
-        said = said[said != ""]
-        different = len(set(said.tolist()))
-        if not 0.6 * len(said) <= different:
-            continue
-        if different < len(said):
-            what = f"{len(said) - different} rows have the '{name}' of another row: tasks that were tried again?"
-            findings.append(Finding("duplicates", subject, what, len(said) - different))
-        if all(one.isdigit() and len(one) < 16 for one in said):
-            places = sorted({int(one) for one in said})
-            missing = places[-1] - places[0] + 1 - len(places)
-            if 0 < missing <= len(places):
-                what = (
-                    f"{missing} of the numbers in '{name}' are missing: rows were left out, such as tasks that failed"
-                )
-                findings.append(Finding("missing values", subject, what, missing))
-
-
-def _values(table: Table, how: Columns, subject: str, findings: list[Finding]) -> Floats:
-    if how.between is None:
-        return numbers(table.column(how.value), subject, findings) * how.factor
-    begin, end = (stamps(table.column(name), name, how.time_unit, findings) for name in how.between)
-    same_clock((how.between[0], begin), (how.between[1], end), table.path)
-    return end.seconds - begin.seconds
-
-
 def node_numbers(
-    table: Table, how: Columns, nodes: Codes, at: str, findings: list[Finding]
+    table: Table, name: str | None, names: Mapping[str, str | None], nodes: Codes, at: str, findings: list[Finding]
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_]]:
-    """The numbers of the rows' nodes, and which rows have one. Raises `ScenarioError` for names that are no node's."""
-    name = how.node or ("node" if "node" in table.columns else None)
+    """The numbers of the rows' nodes, by column `name`, and which rows have one.
+
+    Raises `ScenarioError` for names that are no node's."""
+    name = name or ("node" if "node" in table.columns else None)
     if name is None:
         return None, np.ones(len(table), np.bool_)
     said = np.array([str(cell).strip() for cell in table.column(name)], dtype=object)
-    left_out = {one for one, target in how.names.items() if target is None}
-    reported = np.array([how.names.get(one, one) or "" for one in said], dtype=object)
+    left_out = {one for one, target in names.items() if target is None}
+    reported = np.array([names.get(one, one) or "" for one in said], dtype=object)
     known = set(nodes.names)
     unknown = sorted({one for one in reported if one and one not in known})
     if unknown:
@@ -251,11 +177,11 @@ def node_numbers(
     return numbered, kept
 
 
-def _workloads(table: Table, how: Columns, workloads: Codes, at: str) -> NDArray[np.int64]:
+def _workloads(table: Table, how: ObservedBlock, workloads: Codes, at: str) -> NDArray[np.int64]:
     """The numbers of the rows' workloads; -1 where several are possible and none is named."""
     count, known = len(table), workloads.names
-    if len(how.workloads) == 1 and "workload" not in table.columns:
-        return np.full(count, workloads(list(how.workloads))[0], np.int64)
+    if len(how.workloads or ()) == 1 and "workload" not in table.columns:
+        return np.full(count, workloads(how.workloads or ())[0], np.int64)
     if "workload" in table.columns:
         said = [str(cell) for cell in table.column("workload")]
         unknown = sorted({*said} - {*known})

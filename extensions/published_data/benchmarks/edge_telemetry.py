@@ -27,7 +27,7 @@ from typing import Literal
 
 from benchmarks.edge_nodes import Running, machine, started, usual
 from cosim.contract.errors import CosimError, Problem, ScenarioError
-from cosim.twin.telemetry.open_load import Answered, Caller, LoadRequest, poisson
+from cosim.testbed.measuring.open_load import Answered, Caller, LoadRequest, poisson
 
 Part = Literal["pilot", "fit", "held-back", "repeat"]
 NETWORKS = ("squeezenet1_0", "mobilenet_v2", "resnet18")

@@ -50,7 +50,6 @@ def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, obj
             }
             for e in answer.estimates
         ],
-        "service_times": _service_times(telemetry),
         "before": before.figures(),
         "after": figures,
         "floor": floor,
@@ -75,27 +74,6 @@ def _measured(data: Path | None, held_back: Path | None) -> Telemetry:
     """The measurement below `data`, else the scenario's recording."""
     there = data is not None and any(data.rglob("windows.csv"))
     return edge.measured(data if data is not None and there else RECORDING, held_back)
-
-
-def _service_times(telemetry: Telemetry) -> list[dict[str, object]]:
-    """The functions of lone runs in the fit's windows, and how they do in those held back."""
-    held_back = telemetry.of("held-back")
-    own = edge.lone(held_back)
-    node = np.array([window.node for window in held_back.windows])[held_back.window]
-    rows: list[dict[str, object]] = []
-    for (service, name), function in sorted(edge.service_times(telemetry.of("fit")).items()):
-        mine = own[(held_back.service[own] == service) & (node[own] == name)]
-        if not len(mine):
-            continue
-        sizes, seconds = held_back.size[mine].astype(float) ** 2, held_back.busy[mine]
-        low, high = function.interval(sizes)
-        rows.append({
-            "service": service, "node": name, "shape": function.shape, "noise": function.noise, "runs": function.runs,
-            "held back": len(mine),
-            "median error": float(np.median(np.abs(function.typical(sizes) / seconds - 1.0))),
-            "coverage of 90 % interval": float(np.mean((low <= seconds) & (seconds <= high))),
-        })  # fmt: skip
-    return rows
 
 
 def _rows(before: EdgePrediction, after: EdgePrediction) -> list[dict[str, object]]:

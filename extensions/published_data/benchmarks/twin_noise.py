@@ -8,8 +8,8 @@ import numpy as np
 
 from cosim.contract.errors import SetupError
 from cosim.extensions.published_data import noise
+from cosim.sources.tables.published import find
 from cosim.twin.fitting.calibrate import calibrate
-from cosim.twin.jobs.files import find
 from cosim.twin.problem import Floats
 from cosim.twin.search import Budget
 

@@ -101,13 +101,6 @@ def test_the_start_knows_the_limit_on_cores(telemetry):
     assert start["resnet18.128"] == pytest.approx(1.82e9 * (128 / 224) ** 2 / 20e9)
 
 
-def test_service_times_of_lone_runs_are_functions_of_the_size(telemetry):
-    functions = edge.service_times(telemetry.of("fit"))
-    assert set(functions) == {("mobilenet_v2", "edge-1"), ("resnet18", "edge-1")}
-    for (service, size), seconds in edge_nodes.TRUTH.items():
-        assert functions[service, "edge-1"].typical(size**2) == pytest.approx(seconds, rel=0.02)
-
-
 def rewrite(folder, change):
     """The task rows, changed."""
     with (folder / "tasks.csv").open() as file:

@@ -19,7 +19,7 @@ from benchmarks.edge_telemetry import NETWORKS, SIZES, collect, main
 from benchmarks import edge_nodes
 from cosim.contract.errors import ScenarioError
 from cosim.extensions.published_data.edge_telemetry import read
-from cosim.twin.telemetry.open_load import Caller, LoadRequest, picture, poisson
+from cosim.testbed.measuring.open_load import Caller, LoadRequest, picture, poisson
 
 
 class Service:

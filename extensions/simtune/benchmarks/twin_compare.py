@@ -21,8 +21,8 @@ from cosim.extensions.simtune.surrogate.methods import METHODS, Pipeline, tune
 from cosim.extensions.simtune.surrogate.network import TrainingOptions
 from cosim.extensions.simtune.surrogate.target import Conditions
 from cosim.extensions.simtune.surrogate.tree import Tree
+from cosim.results.distances import wasserstein
 from cosim.twin.fitting.calibrate import calibrate
-from cosim.twin.fitting.distances import wasserstein
 from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.problem import CalibrationProblem, Case, Floats
 from cosim.twin.search.meter import Budget

@@ -14,8 +14,8 @@ import numpy as np
 
 from cosim.contract.errors import ScenarioError, SetupError
 from cosim.extensions.simtune import job as simtune
+from cosim.results.distances import wasserstein
 from cosim.twin.fitting.calibrate import calibrate
-from cosim.twin.fitting.distances import wasserstein
 from cosim.twin.problem import Case, Floats
 from cosim.twin.search import Budget
 

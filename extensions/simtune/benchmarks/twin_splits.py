@@ -19,7 +19,7 @@ from cosim.contract.errors import SetupError
 from cosim.extensions.simtune import job as simtune
 from cosim.extensions.simtune.surrogate.methods import Pipeline
 from cosim.extensions.simtune.surrogate.target import Conditions
-from cosim.twin.fitting.distances import wasserstein
+from cosim.results.distances import wasserstein
 from cosim.twin.problem import CalibrationProblem, Floats
 
 # Shares of the log's rows: from, until of the fit, then of the judgement.

@@ -9,7 +9,7 @@ from benchmarks import twin_algorithm1, twin_compare, twin_splits
 from cosim.contract.errors import ScenarioError, SetupError
 from cosim.extensions.simtune import job as simtune
 from cosim.extensions.simtune.surrogate.methods import METHODS
-from cosim.twin.fitting.distances import wasserstein
+from cosim.results.distances import wasserstein
 from cosim.twin.problem import Case, MeasuredSignal
 
 RANDOM = np.random.default_rng(9)

@@ -10,7 +10,7 @@ from cosim.contract.errors import ScenarioError, SetupError
 from cosim.contract.extras import how_to_install
 from cosim.extensions.published_data.tests.jobs.data import DATA, needs
 from cosim.extensions.simtune import job as simtune
-from cosim.twin.jobs import files, load
+from cosim.twin.jobs import load, setting
 
 pytest.importorskip("scipy")
 
@@ -121,7 +121,7 @@ def test_absent_files_and_jobs_are_named(tmp_path):
     with pytest.raises(ScenarioError, match="there is no job 'tune'"):
         load("tune")
     with pytest.raises(ScenarioError, match="is no number"):
-        files.setting({"rows": "many"}, "rows", 1)
+        setting({"rows": "many"}, "rows", 1)
 
 
 class TestRealData:

@@ -13,7 +13,7 @@ import pytest
 from cosim.report.calibration import _percent, gap_table, parameter_table, unexplained, write_calibration
 from cosim.report.calibration_charts import courses, distributions, gap_chart, parameter_chart
 from cosim.twin.calibration import Calibration, Judgement, ParameterEstimate
-from cosim.twin.fitting.evidence import Evidence, gather, replicate
+from cosim.twin.fitting.judging import Evidence, gather, replicate
 from cosim.twin.fitting.misfit import gaps
 from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal
 from cosim.twin.space import Parameter, Space

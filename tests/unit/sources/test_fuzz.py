@@ -23,8 +23,8 @@ from cosim.adapters.replay.backend import UnreadableError
 from cosim.adapters.replay.backend import read as read_track
 from cosim.adapters.replay.trajectories import Trajectories
 from cosim.contract.errors import ScenarioError
+from cosim.sources.tables.requests import requests
 from cosim.sources.tables.table import read
-from cosim.twin.scenario.requests import requests
 
 COUNT = int(os.environ.get("COSIM_FUZZ", "25"))
 each = settings(max_examples=COUNT, deadline=None, suppress_health_check=list(HealthCheck))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cosim.contract.errors import ScenarioError
+from cosim.sources.tables.requests import requests
 from cosim.sources.tables.table import read
-from cosim.twin.scenario.requests import requests
 
 HEAD = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,success,URL"
 

@@ -10,9 +10,10 @@ import pytest
 
 import cosim
 from cosim.report import trust, write_report
+from cosim.report.calibrated_range import beyond
 from cosim.report.folder import Folder
 from cosim.scenario.load import load
-from cosim.twin.scenario.conditions import beyond, seen
+from cosim.twin.scenario.conditions import seen
 from tests.unit.results import synthetic
 
 

@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ScenarioError
+from cosim.sources.tables.findings import as_warnings
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.space import Parameter, Prior, Space
-from cosim.twin.telemetry.hygiene import HygieneRules, as_warnings, bounds, examine, share_of, vetted
-from cosim.twin.telemetry.inputs import examine_inputs
-from cosim.twin.telemetry.lag import lag
+from cosim.twin.telemetry.hygiene import HygieneRules, bounds, examine, examine_inputs, lag, share_of, vetted
 
 NODES, ROWS = ("a", "b", "c"), 60
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ScenarioError
-from cosim.twin.fitting.distances import coupling, energy_distance, wasserstein
+from cosim.results.distances import coupling, energy_distance, wasserstein
 from cosim.twin.fitting.misfit import Misfit, farther, gaps, noise_floor
 from cosim.twin.problem import MeasuredSignal
 
@@ -59,7 +59,7 @@ def test_parts_do_not_change_the_answer(monkeypatch):
     random = np.random.default_rng(3)
     real, rows = random.normal(size=17), random.normal(1, 2, (9, 23))
     whole = wasserstein(real, rows), energy_distance(real, rows)
-    monkeypatch.setattr("cosim.twin.fitting.distances._LARGEST", 50)
+    monkeypatch.setattr("cosim.results.distances._LARGEST", 50)
     assert np.array_equal(wasserstein(real, rows), whole[0])
     assert np.array_equal(energy_distance(real, rows), whole[1])
 

@@ -8,8 +8,7 @@ import pytest
 
 from cosim.twin.calibration import Calibration, Judgement, ParameterEstimate
 from cosim.twin.fitting.misfit import Misfit, gaps
-from cosim.twin.online.drift import Drift
-from cosim.twin.online.windows import OnlineStudy, Span, WindowReport, spans
+from cosim.twin.online.windows import Drift, OnlineStudy, Span, WindowReport, spans
 from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal
 from cosim.twin.space import Parameter, Space
 

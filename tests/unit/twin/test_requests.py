@@ -12,14 +12,15 @@ import pytest
 from benchmarks.predictive import predictive
 from cosim.contract.errors import RunError, ScenarioError
 from cosim.scenario.load import load
+from cosim.sources.tables.requests import requests
+from cosim.testbed.measuring.loads import measure
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.models.station import ServiceStation
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
-from cosim.twin.scenario.requests import requests, scenario_of
+from cosim.twin.scenario.requests import scenario_of
 from cosim.twin.scenario.study import study
 from cosim.twin.search import Budget
 from cosim.twin.space import Parameter, Space
-from cosim.twin.telemetry.here import measure
 from cosim.twin.telemetry.quantities import spacings
 
 TRUTH = ServiceStation(1, False, 0.02, 0.4, 0.004)
@@ -248,9 +249,10 @@ def test_a_service_of_one_s_own_is_measured_over_http(tmp_path):
         finally:
             server.shutdown()
             thread.join()
-    assert load(found.scenario).scenario.calibrate is not None
+    own = scenario_of(tmp_path, found.tables)
+    assert load(own.scenario).scenario.calibrate is not None
     assert 20.0 < found.rates[-1] / found.loads[-1] < 110.0  # a second: 100 but for what a request takes besides
-    assert found.own.identified.station.capacity < 130.0
+    assert own.identified.station.capacity < 130.0
     assert [one.load for one in found.again] == [0.8]
     assert 0.01 < found.again[0].mean < found.again[0].p95
 

@@ -15,7 +15,7 @@ from cosim.results.session import run_plan
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
 from cosim.twin.fitting.calibrate import calibrate
-from cosim.twin.fitting.evidence import gather
+from cosim.twin.fitting.judging import gather
 from cosim.twin.scenario.conditions import seen
 from cosim.twin.scenario.overlay import write
 from cosim.twin.scenario.study import study

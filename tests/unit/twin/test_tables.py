@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ScenarioError
+from cosim.sources.tables.cells import numbers, stamps
 from cosim.sources.tables.table import read
-from cosim.twin.judgement.course import Course
+from cosim.twin.judgement.course import Course, decimal_step, rounded
 from cosim.twin.judgement.table import TABLE
 from cosim.twin.problem import MeasuredSignal
 from cosim.twin.telemetry.hygiene import examine
-from cosim.twin.telemetry.tables import decimal_step, numbers, rounded, stamps
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "edge_power" / "simtune"
 

@@ -11,8 +11,8 @@ import pytest
 
 from cosim.contract.errors import ScenarioError
 from cosim.extensions.published_data.tests.jobs.data import DATA, needs
+from cosim.sources.tables.published import find, matrix, table
 from cosim.twin.jobs import load
-from cosim.twin.jobs.files import find, matrix, table
 from cosim.twin.telemetry.hygiene import vetted
 
 Matrices = dict[str, np.ndarray]

@@ -13,8 +13,8 @@ from cosim.extensions.published_data.models.power import LEVELS
 from cosim.scenario.extrapolation import extrapolations
 from cosim.scenario.load import load
 from cosim.twin.fitting.calibrate import calibrate
+from cosim.twin.jobs import check, fields
 from cosim.twin.jobs import load as job
-from cosim.twin.jobs.fields import check, fields
 from cosim.twin.scenario.overlay import write
 from cosim.twin.search import Budget
 from tests.overlays import read

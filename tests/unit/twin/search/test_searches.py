@@ -170,6 +170,8 @@ def test_the_jacobian_is_the_models():
 
 
 def test_bayesian_search_needs_few_runs():
+    pytest.importorskip("sklearn")
+
     def branin(points):
         x, y = 15 * points[:, 0] - 5, 15 * points[:, 1]
         return (
@@ -186,6 +188,7 @@ def test_bayesian_search_needs_few_runs():
 
 
 def test_a_process_of_noise_is_not_believed():
+    pytest.importorskip("sklearn")
     random = np.random.default_rng(2)
     points = random.random((40, 3))
     noise = random.standard_normal(40)
@@ -195,6 +198,7 @@ def test_a_process_of_noise_is_not_believed():
 
 
 def test_left_out_r2_is_that_of_fits_without_the_point():
+    pytest.importorskip("sklearn")
     random = np.random.default_rng(6)
     points = random.random((15, 2))
     losses = np.sin(4 * points[:, 0]) - points[:, 1]

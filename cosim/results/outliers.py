@@ -7,15 +7,14 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.twin.problem import Floats
-
+Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _LEAST = 5  # values
 _LONG_TAIL = 4.0  # robust standard deviations of the logarithm
 OUTLIER = 8.0  # robust standard deviations: 1 of 10^15 normal values; wide laws have their logarithm as well
-_END = 0.1  # share of values at an end
-_ENDS = 2.0 * NormalDist().inv_cdf(1.0 - _END)  # standard deviations between both ends of a normal law
+PART = 0.1  # more are no gross errors: 1 to 10 % of routine data are (F. Hampel et al., Robust Statistics, 1986, 1.2)
+_ENDS = 2.0 * NormalDist().inv_cdf(1.0 - PART)  # standard deviations between both ends of a normal law
 _WINDOW = 5  # neighbours, the value itself among them
 _SMOOTH = 0.1  # deviation from the neighbours over that from the median: below it a series is smooth
 
@@ -44,8 +43,8 @@ def far(values: Floats, threshold: float) -> Mask:
     middle, scale = robust(values[kept])
     with np.errstate(invalid="ignore"):
         found = kept & (np.abs(values - middle) > threshold * scale)
-        if found.mean() <= _END:
-            low, high = np.quantile(values[kept], [_END, 1.0 - _END])
+        if found.mean() <= PART:
+            low, high = np.quantile(values[kept], [PART, 1.0 - PART])
             found &= np.abs(values - middle) > threshold * float(high - low) / _ENDS
         if scale > 0.0 and values[kept].min() > 0.0:
             center, spread = robust(np.log(values[kept]))

@@ -1,4 +1,4 @@
-"""Finding and reading the files of a data set, and the settings that a job was given."""
+"""Finding and reading the files of a published data set, in which nothing may be doubtful."""
 
 from __future__ import annotations
 
@@ -78,20 +78,6 @@ def column(found: Mapping[str, list[str]], name: str, path: Path) -> list[str]:
     if name not in found:
         raise ScenarioError(Mistake(f"has no column '{name}'", file=path, hint=f"it has {', '.join(found)}"))
     return found[name]
-
-
-def setting(settings: Mapping[str, object], name: str, default: float) -> float:
-    """The number that `settings` gives for `name`. Raises `ScenarioError` when it is none."""
-    value = settings.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ScenarioError(Mistake(f"{value!r} is no number", f"calibrate.settings.{name}"))
-    return float(value)
-
-
-def held_back(settings: Mapping[str, object]) -> Path | None:
-    """The folder with data for the judgement only, when `settings` names one as `held_back`."""
-    found = settings.get("held_back")
-    return None if found is None else Path(str(found))
 
 
 def _number(cell: str) -> float:

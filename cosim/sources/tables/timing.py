@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.twin.problem import Floats
-
+Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 _STEPS = 20  # steps of a sampler from which its clock rate can be estimated
 _SPEED = 0.002, 0.05  # by which clocks differ: below it is no matter, above it rows are sampled less often

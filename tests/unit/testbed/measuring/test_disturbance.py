@@ -11,9 +11,9 @@ import time
 import pytest
 
 from cosim.contract.errors import RunError
-from cosim.twin.telemetry import disturbance, here
-from cosim.twin.telemetry.disturbance import Disturbance, MachineWatch, listening
-from cosim.twin.telemetry.open_load import Answered, Caller, LoadRequest
+from cosim.testbed.measuring import disturbance, loads
+from cosim.testbed.measuring.disturbance import Disturbance, MachineWatch, listening
+from cosim.testbed.measuring.open_load import Answered, Caller, LoadRequest
 
 QUIET = Disturbance(0.1, 2, 0.0001, 0.0, 0.0002, 0.02)
 BUSY = Disturbance(1.8, 2, 0.012, 0.0, 0.0002, 0.02)
@@ -21,6 +21,7 @@ BUSY = Disturbance(1.8, 2, 0.012, 0.0, 0.0002, 0.02)
 
 def counters(folder, busy, pressure, service, ran, waited):
     """The kernel's files: s of CPU of all programs, s in which any waited, and of process 7 with one thread."""
+    folder = folder / "proc"
     (folder / "pressure").mkdir(parents=True, exist_ok=True)
     (folder / "7" / "task" / "7").mkdir(parents=True, exist_ok=True)
     (folder / "stat").write_text(f"cpu  {busy * 100:.0f} 0 0 99999 0 0 0 0 0 0\ncpu0 1 2 3\n")
@@ -34,8 +35,7 @@ def counters(folder, busy, pressure, service, ran, waited):
 @pytest.fixture
 def watched(monkeypatch, tmp_path):
     """What is found between two states of the counters, for 100 requests in 10 s."""
-    now = iter([100.0, 110.0])
-    monkeypatch.setattr(disturbance, "_PROC", tmp_path)
+    now = iter([100.0, 100.0, 110.0, 110.0])
     monkeypatch.setattr(disturbance, "listening", lambda _port: [7])
     monkeypatch.setattr(disturbance.os, "sysconf", lambda _name: 100)
     monkeypatch.setattr(disturbance.os, "cpu_count", lambda: 4)
@@ -44,7 +44,7 @@ def watched(monkeypatch, tmp_path):
 
     def found(first, last):
         counters(tmp_path, *first)
-        watch = MachineWatch(80)
+        watch = MachineWatch(80, tmp_path)
         counters(tmp_path, *last)
         return watch.total(100, 0.0, 0.02)
 
@@ -124,7 +124,7 @@ def recorded(monkeypatch, reported, *, busy=False):
     monkeypatch.setattr(MachineWatch, "total", lambda *_: next(left))
     slots = [(0, 0), (1, 0), (1, 1), (0, 1)]
     asked = {slot: [LoadRequest(0.1 * k, "", 0) for k in range(1 + i)] for i, slot in enumerate(slots)}
-    return here._recorded(lambda: Asked(made), slots, asked, 0.02, busy=busy), made
+    return loads._recorded(lambda: Asked(made), slots, asked, 0.02, busy=busy), made
 
 
 def test_blocks_that_were_disturbed_are_measured_again(monkeypatch):
@@ -158,7 +158,7 @@ def test_blocks_end_the_connections_that_they_used_again():
         listener.listen()
         port = listener.getsockname()[1]
         asked = {slot: [LoadRequest(0.0, "", 0)] for slot in ((0, 0), (0, 1))}
-        kept = here._recorded(lambda: Connected("127.0.0.1", port), [*asked], asked, 0.02, busy=True)
+        kept = loads._recorded(lambda: Connected("127.0.0.1", port), [*asked], asked, 0.02, busy=True)
     assert set(kept) == set(asked)
     assert set(closed) == {1}
 
@@ -167,7 +167,7 @@ def test_blocks_follow_one_another_when_the_queue_is_empty():
     def answer(time, ended):
         return Answered(LoadRequest(time, "", 0), 200, time, math.nan, math.nan, math.nan, ended)
 
-    joined = here._joined([[answer(1.0, 12.0)], [answer(2.0, 3.0)]], 20.0)
+    joined = loads._joined([[answer(1.0, 12.0)], [answer(2.0, 3.0)]], 20.0)
     assert [(a.request.time, a.ended) for a in joined] == [(1.0, 12.0), (14.5, 15.5)]
-    joined = here._joined([[answer(1.0, 2.0)], [answer(2.0, 3.0)]], 20.0)
+    joined = loads._joined([[answer(1.0, 2.0)], [answer(2.0, 3.0)]], 20.0)
     assert joined[1].request.time == 12.0

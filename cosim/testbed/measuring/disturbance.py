@@ -18,11 +18,13 @@ from __future__ import annotations
 import math
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-_PROC = Path("/proc")
+from cosim.testbed.live.pressure import Pressure, scheduled
+
 _WAITED = 0.05  # of a response alone: how long a request may wait for a core because of others
 _STOLEN = 0.02  # share of the machine that other machines may take
 _LATE, _LATE_LEAST = 0.1, 0.001  # of a response alone, s: how late a sender may be on the average
@@ -76,29 +78,30 @@ class Disturbance:
 class _Counters(NamedTuple):
     """s since some moment; NaN for what is not known."""
 
-    wall: float
     busy: float  # of all programs, on all cores
     stolen: float
     own: float  # of this process
-    pressure: float  # in which a program waited for a core
     service: float  # of the listening processes
     ran: float  # of the threads they have now
     waited: float
 
 
 class MachineWatch:
-    """Counts from when it is made; `port` is where the service listens on this machine, None elsewhere."""
+    """Counts from when it is made; `port` is where the service listens on this machine, None elsewhere.
 
-    def __init__(self, port: int | None) -> None:
+    `root` lets tests substitute another machine.
+    """
+
+    def __init__(self, port: int | None, root: Path = Path("/")) -> None:
+        self._proc, self._pressure = root / "proc", Pressure(root, time.monotonic)
         self._here, self._processes = port is not None, listening(port) if port is not None else []
-        self._first = self._now()
+        self._began, self._first = time.monotonic(), self._now()
 
     def total(self, count: int, late: float, alone: float) -> Disturbance:
         """What disturbed `count` requests since then, which left `late` s too late and take `alone` s alone."""
-        cores = os.cpu_count() or 1
+        cores, span = os.cpu_count() or 1, max(time.monotonic() - self._began, 1e-9)
         since = (after - before for after, before in zip(self._now(), self._first, strict=True))
-        wall, used, stolen, own, pressure, service, ran, waited = since
-        span = max(wall, 1e-9)
+        used, stolen, own, service, ran, waited = since
         if self._here and not self._processes:
             service = min(count * alone, max(used - own, 0.0))
         others = max(0.0, used - own - service)
@@ -106,31 +109,28 @@ class MachineWatch:
         if self._processes and ran >= _KNOWN * service:
             waited *= mine
         else:
-            pressure /= span
-            pressure = used / span / cores if math.isnan(pressure) else pressure  # a kernel that does not count it
+            pressure = self._pressure.read()["cpu"]
+            pressure = used / span / cores if pressure is None else pressure  # a kernel that does not count it
             pressed = min(mine * pressure, _PRESSED)
             waited = service * pressed / (1.0 - pressed)
         waited = waited / max(count, 1) if self._here else math.nan
         return Disturbance(others / span, cores, waited, stolen / span / cores, late, alone)
 
     def _now(self) -> _Counters:
-        nan = math.nan
-        busy = stolen = pressure = nan
-        try:
-            ticks = float(os.sysconf("SC_CLK_TCK"))
-            words = (_PROC / "stat").read_text().split("\n", 1)[0].split()[1:9]
+        busy = stolen = math.nan
+        ticks = float(os.sysconf("SC_CLK_TCK"))
+        with suppress(OSError, ValueError):
+            words = (self._proc / "stat").read_text().split("\n", 1)[0].split()[1:9]
             user, nice, system, _, _, hard, soft, stolen = (float(word) / ticks for word in words)
             busy = user + nice + system + hard + soft
-        except (OSError, ValueError):
-            pass
-        try:
-            words = (_PROC / "pressure" / "cpu").read_text().split("\n", 1)[0].split()
-            pressure = float(words[-1].partition("=")[2]) / 1e6
-        except (OSError, ValueError, IndexError):
-            pass
-        used = [_used(one) for one in self._processes]
-        service, ran, waited = (math.fsum(one[k] for one in used) for k in range(3))
-        return _Counters(time.monotonic(), busy, stolen, time.process_time(), pressure, service, ran, waited)
+        service = ran = waited = 0.0
+        for process in self._processes:
+            with suppress(OSError, ValueError, IndexError):
+                words = (self._proc / str(process) / "stat").read_text().rpartition(")")[2].split()
+                service += (float(words[11]) + float(words[12])) / ticks
+                for _, one, other in scheduled(self._proc / str(process)):
+                    ran, waited = ran + one, waited + other
+        return _Counters(busy, stolen, time.process_time(), service, ran, waited)
 
 
 def listening(port: int) -> list[int]:
@@ -138,7 +138,7 @@ def listening(port: int) -> list[int]:
     sockets = set()
     for table in ("tcp", "tcp6"):
         try:
-            lines = (_PROC / "net" / table).read_text().splitlines()[1:]
+            lines = Path("/proc/net", table).read_text().splitlines()[1:]
         except OSError:
             continue
         for line in lines:
@@ -146,7 +146,7 @@ def listening(port: int) -> list[int]:
             if words[3] == _LISTEN and words[1].endswith(f":{port:04X}"):
                 sockets.add(f"socket:[{words[9]}]")
     found = []
-    for folder in _PROC.iterdir() if sockets else ():
+    for folder in Path("/proc").iterdir() if sockets else ():
         if not folder.name.isdigit():
             continue
         try:
@@ -155,17 +155,3 @@ def listening(port: int) -> list[int]:
         except OSError:
             continue
     return found
-
-
-def _used(process: int) -> tuple[float, float, float]:
-    """CPU s of a process, and of its present threads s that they ran and that they waited for a core."""
-    folder, ran, waited = _PROC / str(process), 0.0, 0.0
-    try:
-        words = (folder / "stat").read_text().rpartition(")")[2].split()
-        used = (float(words[11]) + float(words[12])) / float(os.sysconf("SC_CLK_TCK"))
-        for thread in (folder / "task").iterdir():
-            running, waiting = (thread / "schedstat").read_text().split()[:2]
-            ran, waited = ran + float(running) / 1e9, waited + float(waiting) / 1e9
-    except (OSError, ValueError, IndexError):
-        return 0.0, 0.0, 0.0
-    return used, ran, waited

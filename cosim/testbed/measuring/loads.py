@@ -1,4 +1,4 @@
-"""Measure a service on the machine at hand under a few loads, as a scenario that can be calibrated.
+"""Measure a service on the machine at hand under a few loads.
 
     found = measure(Path("here"))                                          # the inference service
     found = measure(Path("here"), url="http://127.0.0.1:8080/detect")      # one of your own
@@ -6,12 +6,12 @@
 Requests arrive at random, whether or not earlier ones have been answered, at rates that use the given shares
 of what the service was seen to do with several requests under way. Without `url` the service of
 `cosim.testbed.inference` is started in a process of its own, with one worker. The folder gets a table per load
-(`load-30.csv`, ...) and the scenario, in which the last load is held back (`cosim.twin.scenario.requests`).
+(`load-30.csv`, ...), of which `cosim.twin.scenario.requests` makes a scenario with the last load held back.
 
 Every load is measured in two blocks, all loads forth and then back, so that a machine that becomes slower
 with time does so for all of them alike. The loads held back are asked twice, with the same requests at the same
 times: what lies between the two recordings no prediction can know. Blocks that other programs
-disturbed are measured again; where most are, measuring is refused (`cosim.twin.telemetry.disturbance`).
+disturbed are measured again; where most are, measuring is refused (`cosim.testbed.measuring.disturbance`).
 """
 
 from __future__ import annotations
@@ -33,12 +33,11 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from cosim.contract.errors import Problem, RunError, ScenarioError
-from cosim.twin.scenario.requests import LEAST, OwnService, scenario_of
-from cosim.twin.telemetry.disturbance import Disturbance, MachineWatch
-from cosim.twin.telemetry.open_load import Answered, Caller, LoadRequest, PageCaller, poisson
+from cosim.testbed.measuring.disturbance import Disturbance, MachineWatch
+from cosim.testbed.measuring.open_load import Answered, Caller, LoadRequest, PageCaller, poisson
 
 _START = 60.0  # s that the service may take to answer
-_ALONE = 40  # requests that wait for nothing
+_ALONE = 40  # requests that wait for nothing, and of a load at least
 _CLOSED, _TOGETHER = 4.0, 4  # s of requests of which so many are always under way
 _BLOCKS = 2  # of a load
 _BETWEEN = 0.5  # s between two blocks of a table
@@ -49,7 +48,7 @@ _AGAIN = "-again"  # of the second recording of a load
 class Measurement:
     """Where the recordings are, and what was asked."""
 
-    own: OwnService
+    tables: tuple[Path, ...]  # of each load
     loads: tuple[float, ...]
     rates: tuple[float, ...]  # Hz
     service: float  # s of a request alone, the median
@@ -57,10 +56,6 @@ class Measurement:
     again: tuple[Recorded, ...] = ()  # of the loads held back, from a second recording of the same requests
     disturbances: tuple[Disturbance, ...] = ()  # of each block of the loads that was kept
     warnings: tuple[str, ...] = ()
-
-    @property
-    def scenario(self) -> Path:
-        return self.own.scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +112,7 @@ def measure(
     seed: int = 1,
     busy: bool = False,
 ) -> Measurement:
-    """Record the loads into `folder`, `seconds` each, and write the scenario there.
+    """Record the loads into `folder`, `seconds` each.
 
     The last `held_back` loads are for the judgement and measured twice. `busy` measures although other programs
     use the machine. Raises `RunError` for a service that does not answer and for a machine that is busy,
@@ -144,11 +139,10 @@ def measure(
         kept = _recorded(make, slots, asked, lone, busy=busy)
     tables = [_joined([kept[place, block][0] for block in range(_BLOCKS)], seconds) for place in range(len(which))]
     good = [np.array([a.ended - a.request.time for a in answers]) for answers in tables]
-    if any(len(one) < LEAST for one in good):
-        raise RunError(f"fewer than {LEAST} requests of a load were answered; give more time, or a smaller size")
+    if any(len(one) < _ALONE for one in good):
+        raise RunError(f"fewer than {_ALONE} requests of a load were answered; give more time, or a smaller size")
     for place, (k, answers) in enumerate(zip(which, tables, strict=True)):
         _write(folder / f"{names[k]}{_AGAIN if place >= len(loads) else ''}.csv", answers)
-    own = scenario_of(folder, [folder / f"{name}.csv" for name in names], held_back=held_back, seed=seed)
     reported = [
         Recorded(loads[k], float(one.mean()), float(np.quantile(one, 0.95))) for k, one in zip(which, good, strict=True)
     ]
@@ -156,7 +150,8 @@ def measure(
     disturbances = tuple(kept[slot][1] for slot in slots)
     warnings = tuple(f"a block was disturbed: {one}" for one in disturbances if one.disturbed)
     again = tuple(reported[len(loads) :])
-    return Measurement(own, tuple(loads), rates, lone, means, again, disturbances, warnings)
+    paths = tuple(folder / f"{name}.csv" for name in names)
+    return Measurement(paths, tuple(loads), rates, lone, means, again, disturbances, warnings)
 
 
 Block = tuple[list[Answered], Disturbance]

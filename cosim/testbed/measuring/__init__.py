@@ -1,0 +1,1 @@
+"""A service of this machine, measured under loads that are known."""
