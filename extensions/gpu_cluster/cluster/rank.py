@@ -1,9 +1,9 @@
 """A model that ranks the orders of a window by features of its jobs and of the cluster's state.
 
 The score of an order is w2 . tanh(W1 x + b1) + w . x over features x, least is best; the weights in
-`weights.py` were trained by `python -m cosim.extensions.gpu_cluster.cluster.train` on windows of which all orders had
-been simulated, with a pairwise logistic loss. The best ones by score, and the order of arrival, are then
-simulated. Ranking needs numpy and the compiled `surrogate`, no torch.
+`weights.npz` were trained by `python -m cosim.extensions.gpu_cluster.cluster.train --windows 900` on windows of which
+all orders had been simulated, with a pairwise logistic loss. The best ones by score, and the order of arrival, are
+then simulated. Ranking needs numpy and the compiled `surrogate`, no torch.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,18 +73,13 @@ def features(jobs: Sequence[int], simulation: ClusterSimulation) -> Floats:
     return simulation.features(jobs, all_orders(len(jobs)))
 
 
+@cache
 def shipped() -> Ranker:
     """The ranker with the weights of the package."""
-    from cosim.extensions.gpu_cluster.cluster import weights
-
-    return Ranker(*(np.array(getattr(weights, name)) for name in ("HIDDEN", "BIAS", "OUT", "DIRECT")))
-
-
-@cache
-def _shipped() -> Ranker:
-    return shipped()
+    with np.load(Path(__file__).with_name("weights.npz")) as stored:
+        return Ranker(**stored)
 
 
 def ranked(jobs: Sequence[int], simulation: ClusterSimulation) -> Sequence[int]:
     """The best order according to the shipped ranker."""
-    return _shipped().order(jobs, simulation)
+    return shipped().order(jobs, simulation)

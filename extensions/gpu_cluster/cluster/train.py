@@ -1,4 +1,4 @@
-"""Train the ranker: `python -m cosim.extensions.gpu_cluster.cluster.train [--windows 300] [--out weights.py]`.
+"""Train the ranker: `python -m cosim.extensions.gpu_cluster.cluster.train [--windows 300] [--out weights.npz]`.
 
 Windows come from the generator with seeds of their own. All orders of each are simulated. A pair of orders of
 one window is labelled by which is better; the difference decides its weight (at most 1).
@@ -7,6 +7,7 @@ one window is labelled by which is better; the difference decides its weight (at
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -117,28 +118,13 @@ def examples(count: int, first: int = FIRST_SEED) -> list[tuple[Floats, Floats]]
     return found
 
 
-def text(ranker: Ranker, note: str) -> str:
-    """The weights as a module."""
-    parts = [
-        f'"""Weights of the shipped ranker, made by `python -m cosim.extensions.gpu_cluster.cluster.train {note}`."""\n'
-    ]
-    for name, values in zip(
-        ("HIDDEN", "BIAS", "OUT", "DIRECT"), (ranker.hidden, ranker.bias, ranker.out, ranker.direct), strict=True
-    ):
-        rows = values if values.ndim == 2 else values[None]
-        lines = "".join("    (" + ", ".join(f"{v:.6g}" for v in row) + "),\n" for row in rows)
-        parts.append(f"{name} = (\n{lines})\n" if values.ndim == 2 else f"{name} = (\n{lines})[0]\n")
-    return "\n".join([parts[0], "".join(parts[1:])])
-
-
 def main() -> None:
     """Train and write the weights."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--windows", type=int, default=300)
-    asked.add_argument("--out", type=Path, default=Path(__file__).with_name("weights.py"))
+    asked.add_argument("--out", type=Path, default=Path(__file__).with_name("weights.npz"))
     given = asked.parse_args()
-    ranker = fit(examples(given.windows))
-    given.out.write_text(text(ranker, f"--windows {given.windows}"), encoding="utf-8")
+    np.savez(given.out, **asdict(fit(examples(given.windows))))
 
 
 if __name__ == "__main__":
