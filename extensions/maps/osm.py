@@ -128,10 +128,8 @@ def read(
         "vehicles": trips,
     }  # fmt: skip
     if math.isfinite(covered):
-        facts["covered"] = round(covered, 4)
-        reported = (
-            f"{len(sites)} station{'s' * (len(sites) != 1)}; {covered:.1%} of the roads lie within {radius:g} m of one"
-        )
+        facts["covered"], number = round(covered, 4), f"{len(sites)} station{'s' * (len(sites) != 1)}"
+        reported = f"{number}; {covered:.1%} of the roads lie within {radius:g} m of one"
         notices.append(Notice("note", None, None, "stations", reported))
     return Imported(
         text,

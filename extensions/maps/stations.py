@@ -124,15 +124,7 @@ def scenario(
     """The text of a scenario around `middle` (latitude and longitude, deg), with the lines `nodes` and a cloud."""
     clean = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or otherwise
     text = (Path(__file__).parent / "scenario.yaml.in").read_text(encoding="utf-8")
-    return text.format(
-        name=clean,
-        latitude=middle[0],
-        longitude=middle[1],
-        nodes="\n".join(nodes),
-        about=about,
-        movement=movement,
-        **words,
-    )
+    return text.format(name=clean, middle=middle, nodes="\n".join(nodes), about=about, movement=movement, **words)
 
 
 def center(stations: Sequence[StationSite]) -> tuple[float, float]:
