@@ -117,7 +117,7 @@ class CoolingBlock(Block):
     pue: Annotated[Annotated[float, Field(ge=1.0, le=5.0)], OnlyWith("outdoors", None)] = Field(
         1.0, description="W of hosts and cooling for each W of hosts"
     )
-    outdoors: FileName | None = Field(None, description="file of degrees Celsius: a value a line, or lines time,value")
+    outdoors: FileName | None = Field(None, description="file of °C instead: a value a line, or lines time,value")
     outdoors_step: Annotated[Period, OnlyWith("outdoors")] = Field(
         3600.0, description="time between two values of that file without times"
     )
