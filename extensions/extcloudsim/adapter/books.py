@@ -42,7 +42,7 @@ def summary(model: Datacentres, world: DatacentreWorld, scene: Scene) -> Summary
             "waking": float(books.wake_energy.sum()),
             "radio": 0.0,
             "links": books.link_energy,
-            "cooling": float(books.cooling.sum()),
+            **({"cooling": float(books.cooling.sum())} if world.cooling else {}),
         },
         "cost": {
             "total": books.cost,
