@@ -69,8 +69,8 @@ def _checks(ledger: Mapping[str, Any]) -> list[Check]:
             out.append(_check(f"{way} bytes", [parts], b.get("offered"), "B", "offered"))
     energy = ledger.get("energy") or {}
     radio, links = {"radio": energy.get("radio")}, {"links": energy.get("links")}
-    if "cells" in energy:  # what base stations use for what they send and receive
-        radio["cells"] = energy["cells"]
+    # what base stations use for what they send and receive, and the cooling of datacentres
+    radio |= {name: energy[name] for name in ("cells", "cooling") if energy.get(name)}
     for name, split in (("tier", energy.get("by_tier")), ("node", _summed(energy.get("by_node")))):
         if isinstance(split, dict) and split:
             # What radios and links use may stand beside the nodes' figures or already be in them.

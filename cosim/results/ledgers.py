@@ -31,8 +31,8 @@ def ledger_faults(summary: Mapping[str, Any]) -> list[str]:
         faults += _sum(f"bytes of {way}", "offered", entry["offered"], [parts], "delivered + dropped + in transit")
     energy = summary.get("energy") or {}
     if energy:
-        # what base stations use for what they send and receive is theirs, and not their nodes'
-        beside = [energy.get("radio", 0.0) + energy.get("cells", 0.0), energy.get("links", 0.0)]
+        # what base stations use for what they send and receive is theirs, and not their nodes', nor is cooling
+        beside = [sum(energy.get(part, 0.0) for part in ("radio", "cells", "cooling")), energy.get("links", 0.0)]
         for key in ("by_node", "by_tier"):
             if key in energy:
                 nodes = list(energy[key].values())

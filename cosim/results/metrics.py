@@ -94,11 +94,9 @@ _REPORTED = {
     ("proximity", "collisions"): ("collisions", "1", "approaches to an obstacle that hit it"),
     ("impacts", "crashes"): ("crashes", "1", "vehicles that an impact has broken"),
     ("machines", "migrations"): ("migrations", "1", "virtual machines that were sent to another host"),
-    ("machines", "violating_periods"): (
-        "agreement_violations",
-        "1",
-        "periods that broke a machine's agreement",
-    ),
+    ("machines", "violating_periods"): ("agreement_violations", "1", "periods that broke a machine's agreement"),
+    ("work", "done"): ("work_done", "1", "cycles that virtual machines computed"),
+    ("energy", "cooling"): ("energy_cooling", "J", "energy of cooling and power supply of datacentres"),
 }
 
 

@@ -47,6 +47,10 @@ def dataset(
     cause: Annotated[
         list[str] | None, typer.Option(help="Why a link is bad, as 'jam: jamming.loss >= 3'; the first that holds.")
     ] = None,
+    sample: Annotated[
+        list[str] | None,
+        typer.Option(help="Share of training rows that is drawn, as '5 %: jamming.loss < 1'; the first that holds."),
+    ] = None,
     drop: Annotated[
         str | None, typer.Option(help="Columns that identify a device or user and are no features; default: rnti.")
     ] = None,
@@ -78,6 +82,7 @@ def dataset(
             **{key: _time(key, text) for key, text in times.items() if text is not None},
             "label": label, "at": at, "node": node, "by": by, "blocks": blocks, "seed": split_seed,
             "shares": _shares(shares) if shares is not None else None, "causes": tuple(cause) if cause else None,
+            "sample": tuple(sample) if sample else None,
         }  # fmt: skip
         when = _date(published)
         given: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}

@@ -25,13 +25,14 @@ from xml.parsers import expat
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.adapters.sumo import install
 from cosim.contract.delimited import opened
 from cosim.contract.errors import Problem, ScenarioError, SetupError
 from cosim.contract.extras import how_to_install
 from cosim.contract.geo import LocalFrame
 from cosim.contract.reading import packed
 from cosim.contract.reading.columns import amount
-from cosim.extensions.maps.stations import CLOUD, STATION, StationSite, lines, positions, read_stations
+from cosim.extensions.maps.stations import StationSite, lines, positions, read_stations, scenario
 from cosim.sources.importing.imported import Imported, Notice
 
 ROADS, BUILDINGS = "roads.net.xml", "buildings.geojson"
@@ -47,6 +48,12 @@ _SPACING = 20.0  # m between the points of roads that stations are to cover
 _FLOOR = 3.0  # m, building:levels has no heights; the usual height of a storey
 _LOW = 10.0  # m, of a building without height and levels
 _MAST = 3.0  # m, of an antenna above the roof
+_MOVEMENT = """\
+  sumo:
+    network: {roads}
+    demand: {{vehicles: {vehicles}, over: 3 min, distance: {distance} m, seed: 1}}
+    teleport: 90 s
+"""
 _PBF = b"\n\tOSMHeader"  # after the length of the first block, the field 1 of its head: text of 9 B
 _LIMIT = 600.0  # s for netconvert
 _FAR = 5_000.0  # m, beyond which a station has nothing to do with a road
@@ -109,28 +116,20 @@ def read(
             notices.append(Notice("note", stations, None, "stations", reported))
     trips = vehicles or max(20, round(4 * length / 1000))
     reach = math.dist(*(np.ptp(samples, axis=0), (0.0, 0.0)))
-    text = _TEXT.format(
-        name=re.sub(r"[^a-z0-9]+", "-", file.name.partition(".")[0].lower()).strip("-")[:60] or "city",
-        title=f"Cars and {len(sites)} base stations on the roads of {file.name}",
-        latitude=origin[0],
-        longitude=origin[1],
-        roads=ROADS,
-        vehicles=trips,
-        distance=round(min(1000.0, reach / 3)),
-        capacity=max(100, trips),
-        nodes="\n".join(lines(sites, places)),
-        station=STATION,
-        cloud=CLOUD,
-    )
+    text = scenario(
+        file.name.partition(".")[0], "city", title=f"Cars and {len(sites)} base stations on the roads of {file.name}",
+        about="description: The roads are (c) OpenStreetMap contributors, ODbL.\n", middle=origin, duration=5,
+        movement=_MOVEMENT.format(roads=ROADS, vehicles=trips, distance=round(min(1000.0, reach / 3))),
+        nodes=[f"  cars: {{kind: car, fleet: sumo, capacity: {max(100, trips)}}}", *lines(sites, places)],
+        who="car", what="kind: vehicle", source="cars",
+    )  # fmt: skip
     facts: dict[str, Any] = {
         "roads_km": round(length / 1000, 2), "buildings": len(city.buildings), "stations": len(sites),
         "vehicles": trips,
     }  # fmt: skip
     if math.isfinite(covered):
-        facts["covered"] = round(covered, 4)
-        reported = (
-            f"{len(sites)} station{'s' * (len(sites) != 1)}; {covered:.1%} of the roads lie within {radius:g} m of one"
-        )
+        facts["covered"], number = round(covered, 4), f"{len(sites)} station{'s' * (len(sites) != 1)}"
+        reported = f"{number}; {covered:.1%} of the roads lie within {radius:g} m of one"
         notices.append(Notice("note", None, None, "stations", reported))
     return Imported(
         text,
@@ -367,7 +366,6 @@ def _sites(
 
 
 def _netconvert(file: Path, target: Path, *, edited: bool) -> None:
-    program = _program()
     with tempfile.TemporaryDirectory(prefix="cosim-osm-") as scratch:
         plain = Path(scratch) / "map.osm"  # netconvert unpacks nothing but gzip
         with _xml(file) as stream, plain.open("wb") as copy:
@@ -376,12 +374,14 @@ def _netconvert(file: Path, target: Path, *, edited: bool) -> None:
             else:
                 shutil.copyfileobj(stream, copy)
         command = [
-            program, "--osm-files", str(plain), "--output-file", str(target), "--geometry.remove", "--ramps.guess",
-            "--junctions.join", "--tls.guess-signals", "--tls.discard-simple", "--roundabouts.guess",
-            "--keep-edges.by-vclass", "passenger", "--no-warnings", "--proj.utm",
+            str(install.binary("netconvert")), "--osm-files", str(plain), "--output-file", str(target),
+            "--geometry.remove", "--ramps.guess", "--junctions.join", "--tls.guess-signals", "--tls.discard-simple",
+            "--roundabouts.guess", "--keep-edges.by-vclass", "passenger", "--no-warnings", "--proj.utm",
         ]  # fmt: skip
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT, check=False)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=_LIMIT, check=False, env=install.environment()
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise SetupError(f"netconvert did not make a net of {file}: {error}") from None
     if done.returncode != 0 or not target.is_file():
@@ -395,18 +395,6 @@ def _without_deleted(stream: IO[bytes]) -> bytes:
         if one.get("action") == "delete" or one.get("visible") == "false":
             root.remove(one)
     return ElementTree.tostring(root)
-
-
-def _program() -> str:
-    try:
-        import sumo
-
-        return str(Path(sumo.SUMO_HOME) / "bin" / "netconvert")
-    except ImportError:
-        found = shutil.which("netconvert")
-    if found is None:
-        raise SetupError(f"SUMO's netconvert is not installed: {how_to_install('sumo')}")
-    return found
 
 
 def _geojson(city: City, target: Path) -> None:
@@ -423,31 +411,3 @@ def _geojson(city: City, target: Path) -> None:
         for outline, height in city.buildings
     ]
     target.write_text(json.dumps({"type": "FeatureCollection", "features": features}) + "\n", encoding="utf-8")
-
-
-_TEXT = """\
-apiVersion: cosim/v1
-kind: Scenario
-name: {name}
-title: {title}
-description: The roads are (c) OpenStreetMap contributors, ODbL.
-run: {{duration: 5 min, step: 1 s}}
-geo: {{origin: [{latitude}, {longitude}, 0 m]}}
-adapters:
-  sumo:
-    network: {roads}
-    demand: {{vehicles: {vehicles}, over: 3 min, distance: {distance} m, seed: 1}}
-    teleport: 90 s
-  radio: {{model: umi}}
-  continuum: {{scheduler: least-loaded}}
-kinds:
-  car: {{kind: vehicle, radio: {{power: 23 dBm, height: 1.5 m}}}}
-{station}nodes:
-  cars: {{kind: car, fleet: sumo, capacity: {capacity}}}
-{nodes}
-{cloud}links:
-  - {{between: ["kind:station", cloud], rate: 1 Gbit/s, delay: 15 ms}}
-workloads:
-  navigation:
-    {{from: cars, arrivals: poisson 20 /min, input: 20 kB, output: 20 kB, work: 160 Mcycles, deadline: 500 ms}}
-"""

@@ -135,16 +135,21 @@ def read(file: Path, *, users: int = 100, seed: int = 1) -> Imported:
     near = rng.integers(len(places), size=users)
     around = np.array(places)[near, :2] + rng.normal(0.0, 100.0, (users, 2))
     nodes = [f"  user-{k}: {{kind: user, at: [{x:.1f} m, {y:.1f} m, 0 m]}}" for k, (x, y) in enumerate(around, 1)]
-    text = _TEXT.format(
-        name=re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-")[:60] or "stations",
-        title=f"{len(stations)} base stations of {file.name}",
-        latitude=middle[0],
-        longitude=middle[1],
-        nodes="\n".join([*lines(stations, places), *nodes]),
-        station=STATION,
-        cloud=CLOUD,
-    )
+    text = scenario(
+        file.stem, "stations", title=f"{len(stations)} base stations of {file.name}", middle=middle, duration=1,
+        nodes=[*lines(stations, places), *nodes], who="user", what="tier: device", source="user-*",
+    )  # fmt: skip
     return Imported(text, tuple(notices), facts={"stations": len(stations), "users": users})
+
+
+def scenario(
+    name: str, otherwise: str, *, middle: tuple[float, float], nodes: Sequence[str], about: str = "",
+    movement: str = "", **words: object,
+) -> str:  # fmt: skip
+    """The text of a scenario around `middle` (latitude and longitude, deg), with the lines `nodes` and a cloud."""
+    clean = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or otherwise
+    text = (Path(__file__).parent / "scenario.yaml.in").read_text(encoding="utf-8")
+    return text.format(name=clean, middle=middle, nodes="\n".join(nodes), about=about, movement=movement, **words)
 
 
 def center(stations: Sequence[StationSite]) -> tuple[float, float]:
@@ -287,38 +292,3 @@ def _station(
     named = row.get(heads["name"][0], "") if "name" in heads else ""
     clean = re.sub(r"[^A-Za-z0-9_.-]+", "-", named).strip("-.") or str(line)
     return StationSite(f"station-{clean}"[:56], place[0], place[1], keys)
-
-
-STATION = """\
-  station:
-    kind: base-station
-    cpu: 4 x 2.1 GHz
-    power: {idle: 16.1 W, max: 47.2 W, source: "SPECpower_ssj2008 of 2016-01-07, Fujitsu TX1330 M2, Xeon E3-1240L v5"}
-    cell: {power: 33 dBm, height: 10 m, carrier: 3.5 GHz}
-"""
-CLOUD = """\
-  cloud:
-    kind: cloud
-    cpu: 64 x 2.2 GHz
-    power: {idle: 88.3 W, max: 295 W, source: "SPECpower_ssj2008 of 2018-07-18, HPE DL385 Gen10, 2 x EPYC 7601"}
-"""
-_TEXT = """\
-apiVersion: cosim/v1
-kind: Scenario
-name: {name}
-title: {title}
-run: {{duration: 1 min, step: 1 s}}
-geo: {{origin: [{latitude}, {longitude}, 0 m]}}
-adapters:
-  radio: {{model: umi}}
-  continuum: {{scheduler: least-loaded}}
-kinds:
-  user: {{tier: device, radio: {{power: 23 dBm, height: 1.5 m}}}}
-{station}nodes:
-{nodes}
-{cloud}links:
-  - {{between: ["kind:station", cloud], rate: 1 Gbit/s, delay: 15 ms}}
-workloads:
-  navigation:
-    {{from: user-*, arrivals: poisson 20 /min, input: 20 kB, output: 20 kB, work: 160 Mcycles, deadline: 500 ms}}
-"""

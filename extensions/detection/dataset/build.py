@@ -86,7 +86,10 @@ def build(
     _take(out, index)
     files = {scene.name: out / split[scene.group] / f"{scene.name}.parquet" for scene in scenes}
     left = [scene for scene in scenes if not files[scene.name].is_file()]
-    jobs = [(scene, recipe, str(files[scene.name])) for scene in left]
+    whole = replace(
+        recipe, sample=()
+    )  # only what is learned from is thinned, so that figures of others need no weights
+    jobs = [(one, recipe if split[one.group] == "train" else whole, str(files[one.name])) for one in left]
     for done, _ in enumerate(_mapped(jobs, workers, executor), 1):
         if progress is not None:
             progress(done, len(jobs))

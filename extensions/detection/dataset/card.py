@@ -12,49 +12,25 @@ import pyarrow.parquet as pq
 
 from cosim.extensions.detection.dataset.recipe import SPLITS, Recipe
 
+_PLAIN = (
+    "citeAs", "column", "equivalentProperty", "extract", "field", "fileObject", "fileProperty", "fileSet", "format",
+    "includes", "isLiveDataset", "jsonPath", "key", "md5", "parentField", "path", "recordSet", "references",
+    "regex", "repeated", "replace", "samplingRate", "separator", "source", "subField", "transform",
+)  # fmt: skip
 _CONTEXT: Mapping[str, Any] = {
-    "@language": "en",
-    "@vocab": "https://schema.org/",
-    "sc": "https://schema.org/",
-    "cr": "http://mlcommons.org/croissant/",
-    "rai": "http://mlcommons.org/croissant/RAI/",
-    "dct": "http://purl.org/dc/terms/",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
-    "conformsTo": "dct:conformsTo",
-    "data": {"@id": "cr:data", "@type": "@json"},
+    "@language": "en", "@vocab": "https://schema.org/", "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/", "rai": "http://mlcommons.org/croissant/RAI/",
+    "dct": "http://purl.org/dc/terms/", "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"}, "examples": {"@id": "cr:examples", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "equivalentProperty": "cr:equivalentProperty",
-    "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileObject": "cr:fileObject",
-    "fileProperty": "cr:fileProperty",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
-}
+    **{name: f"cr:{name}" for name in _PLAIN},
+}  # fmt: skip
 _IDS = {
     "scene": "the run that the row comes from",
     "node": "the node that it is about",
     "time": "end of its window, in s of simulated time",
     "rows": "rows of the node in the window",
+    "weight": "how many rows it stands for, since rows like it were drawn; no feature",
 }
 _HOW = {
     "_mean": "mean over the window of",
@@ -86,9 +62,8 @@ def croissant(
     from cosim import version
 
     author = creator or "continuum-cosim"
-    first = next(iter(digests))
-    schema = pq.read_schema(folder / first)
-    splits = [split for split in SPLITS if any(file.startswith(f"{split}/") for file in digests)]
+    first = {file.partition("/")[0]: file for file in reversed(list(digests))}
+    splits = [split for split in SPLITS if split in first]
     files = [
         {
             "@type": "cr:FileObject", "@id": file, "name": file, "contentUrl": file,
@@ -108,7 +83,7 @@ def croissant(
             "@type": "cr:RecordSet",
             "@id": f"{split}-rows",
             "name": f"{split}-rows",
-            "field": [_field(split, field, recipe, recorded) for field in schema],
+            "field": [_field(split, field, recipe, recorded) for field in pq.read_schema(folder / first[split])],
         }
         for split in splits
     ]

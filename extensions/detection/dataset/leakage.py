@@ -97,7 +97,8 @@ def read(folder: Path, split: str, columns: list[str] | None = None, *, most: in
 
 def feature_names(table: pa.Table) -> list[str]:
     """The columns that a model may see."""
-    return [n for n in table.column_names if n not in ("scene", "node", "time", "label") and not n.startswith("truth_")]
+    others = ("scene", "node", "time", "weight", "label")
+    return [name for name in table.column_names if name not in others and not name.startswith("truth_")]
 
 
 def check(folder: Path, _recipe: Recipe) -> Leak:

@@ -15,6 +15,7 @@ from cosim.contract.condition import Condition, ConditionError, Named
 from cosim.contract.errors import SetupError
 from cosim.contract.jammer import CAUSES, TRUTH
 from cosim.contract.signals import CATALOGUE
+from cosim.contract.units import parse
 
 SPLITS = ("train", "valid", "test")
 _HIDDEN = (*(signal.name for signal in TRUTH), "impairment", "picture_truth")  # truth that nothing real can log
@@ -37,8 +38,10 @@ class Recipe:
     `label` is a condition (`cosim.contract.condition`) over columns `signal.column` (`column` of a table) that no
     feature may hold; it is evaluated `ahead` s later. `keep` lists further columns (`truth_...`) for judging. `drop`
     lists columns that identify an entity instead of describing it. `causes` label why a link is bad, in the column
-    `truth_cause`. `by` is what a split keeps together: `seed` (all runs of a seed, which share their geometry), `scene`
-    (one run or file), a swept parameter, or a column of a table.
+    `truth_cause`. `sample` thins the rows of the split `train`: of the rows for which a rule is the first that holds, a
+    share is drawn, and the column `weight` has its inverse, so that weighted sums estimate those of all rows. `by`
+    is what a split keeps together: `seed` (all runs of a seed, which share their geometry), `scene` (one run or file),
+    a swept parameter, or a column of a table.
     """
 
     signals: tuple[str, ...]
@@ -57,6 +60,7 @@ class Recipe:
     ahead: float = 0.0  # s
     node: str = ""  # column of a table that names whom a row is about
     blocks: int = 1  # parts of the time of each group of a table
+    sample: tuple[str, ...] = ()  # "5 %: jamming.loss < 1", ...; a row for which none holds is kept
 
     def __post_init__(self) -> None:
         if min(self.window, 1.0) <= 0.0 or not min(self.every, self.within, self.ahead) >= 0.0:
@@ -75,7 +79,7 @@ class Recipe:
             wrong = [column for column in several if not self._named(column)]
             if wrong:
                 raise SetupError(f"--{option}: '{wrong[0]}' is not {'SIGNAL.' if self.signals else ''}COLUMN")
-        _ = self.rule, self.reasons  # raise for what cannot be read
+        _ = self.rule, self.reasons, self.strata  # raise for what cannot be read
         wrong = [signal for signal in self.signals if _SIGNAL.fullmatch(signal) is None]
         if wrong:
             raise SetupError(f"--signals: '{wrong[0]}' is not SIGNAL, SIGNAL@COLUMN or SIGNAL@*")
@@ -138,9 +142,24 @@ class Recipe:
             found.append((name.strip(), _rule(text, table=not self.signals)))
         return tuple(found)
 
+    @property
+    def strata(self) -> tuple[tuple[float, Condition], ...]:
+        """The rules of the sample in order, each with the share that it keeps."""
+        found = []
+        for rule in self.sample:
+            share, _, text = rule.partition(":")
+            try:
+                part = parse(share.strip(), "fraction")
+            except ValueError:
+                part = 0.0
+            if not 0.0 < part <= 1.0:
+                raise SetupError(f"--sample: '{rule}' is not SHARE: RULE with a share as '5 %', up to 100 %")
+            found.append((part, _rule(text, table=not self.signals)))
+        return tuple(found)
+
     def truth(self) -> tuple[str, ...]:
         """Columns that the rows need besides the features, each once."""
-        because = (column for _, rule in self.reasons for column in _columns(rule))
+        because = (column for _, rule in (*self.reasons, *self.strata) for column in _columns(rule))
         return tuple(dict.fromkeys((*_columns(self.rule), *self.keep, *because)))
 
     def as_dict(self) -> dict[str, Any]:

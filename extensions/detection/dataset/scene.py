@@ -89,7 +89,8 @@ def table(scene: RecordedScene, recipe: Recipe) -> pa.Table:
     found = features(code, time, columns, recipe.window)
     if recipe.every > 0.0:
         there &= _thinned(code, time, recipe.every)
-    kept = np.flatnonzero(there)
+    weight = _weights(scene.name, recipe, truth, len(order))
+    kept = np.flatnonzero(there & (weight > 0.0))
     made: dict[str, Any] = {
         "scene": pa.array([scene.name] * len(kept), pa.string()),
         "node": pa.array(text[code[kept]], pa.string()),
@@ -102,13 +103,15 @@ def table(scene: RecordedScene, recipe: Recipe) -> pa.Table:
         made["truth_" + name.replace(".", "_")] = values.astype(np.float32) if values.dtype.kind == "f" else values
     if recipe.causes:
         made["truth_cause"] = pa.array(_causes(recipe, truth, len(order))[kept], pa.string())
+    if recipe.sample:
+        made["weight"] = weight[kept]
     made["label"] = label[kept]
     return pa.table(made)
 
 
 def _free(columns: Iterable[str]) -> None:
     """Raise `SetupError` for a feature that would have the name of something else."""
-    taken = {*IDS, "label", ROWS}
+    taken = {*IDS, "label", "weight", ROWS}
     wrong = [name for name in columns if name in taken or name.startswith("truth_")]
     if wrong:
         raise SetupError(f"a feature cannot be called '{wrong[0]}'; name that column with --at or --node, or --drop it")
@@ -144,6 +147,15 @@ def _causes(recipe: Recipe, truth: Mapping[str, NDArray[Any]], count: int) -> ND
     for name, rule in reversed(recipe.reasons):
         found[_holds(rule, truth)] = name
     return found
+
+
+def _weights(scene: str, recipe: Recipe, truth: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.float64]:
+    """How many rows each row (count,) stands for, 0 for one that is not drawn; its scene's name seeds the draw."""
+    share = np.ones(count)
+    for part, rule in reversed(recipe.strata):
+        share[_holds(rule, truth)] = part
+    rng = np.random.default_rng([recipe.seed, *scene.encode()])
+    return np.where(rng.random(count) < share, 1.0 / share, 0.0)
 
 
 def files_of(scene: RecordedScene, name: str) -> list[Path]:

@@ -64,14 +64,16 @@ def train(
         raise SetupError(f"no column of the split 'train' of {folder} has a value to learn from")
     recipe = index_of(folder, "recipe")
     if method == "cnn":
-        if float(recipe["every"]) > 0.0:
-            raise SetupError("a network looks at the rows one after another; make the data set with --every 0s")
+        if float(recipe["every"]) > 0.0 or recipe.get("sample"):
+            raise SetupError("a network looks at all rows one after another; leave out --every and --sample")
         kept = [names.index(name.removesuffix("@0")) for name in lagged_names(names) if name.endswith("@0")]
         x, v = (lagged(part[:, kept], people(table), LAGS).astype(np.float64) for part, table in ((x, rows), (v, held)))
         names = lagged_names(names)
     ratios = ratios_of(names, levels_of(folder)) if method in ("forest", "boosting") else None
     signals = recipe["signals"]
-    found = fit(x, y, names, method, seed=seed, window=float(recipe["window"]), signals=signals, ratios=ratios)
+    weight = rows["weight"].to_numpy() if "weight" in rows.column_names else None
+    window = float(recipe["window"])
+    found = fit(x, y, names, method, seed=seed, window=window, signals=signals, ratios=ratios, weight=weight)
     found = calibrated(found, v, w, false_alarms, limit)
     if not signals or any("@" in signal for signal in signals) or recipe.get("at") or recipe.get("within"):
         found = replace(found, facts={**found.facts, "offline": True})  # windows that no adapter builds
@@ -87,18 +89,18 @@ def train(
 
 def fit(
     x: Floats, y: Labels, names: list[str], method: Method, *, seed: int = 1, window: float = 5.0,
-    signals: list[str] | None = None, ratios: NDArray[np.int64] | None = None,
+    signals: list[str] | None = None, ratios: NDArray[np.int64] | None = None, weight: Floats | None = None,
 ) -> Detector:  # fmt: skip
     """A detector fitted to rows `x` (n, k) with labels `y` (n,); its limit is a score of one half.
 
-    Trees see the differences of the columns `ratios` (r, 2) as well.
+    Trees see the differences of the columns `ratios` (r, 2) as well. A row counts `weight` (n,) times, but for limits.
     """
     if method not in METHODS:
         raise SetupError(f"there is no method '{method}'; there are {', '.join(METHODS)}")
     require("learn", "sklearn", *(["torch"] if method == "cnn" else []))
     if len(x) > _MOST:
         some = np.sort(np.random.default_rng(seed).permutation(len(x))[:_MOST])
-        x, y = x[some], y[some]
+        x, y, weight = x[some], y[some], None if weight is None else weight[some]
     with np.errstate(all="ignore"):
         fill = np.nan_to_num(np.array([np.median(c[~np.isnan(c)]) if (~np.isnan(c)).any() else 0.0 for c in x.T]))
     x = np.where(np.isnan(x), fill, x)
@@ -107,7 +109,7 @@ def fit(
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):  # sums in one order, and no threads that wait for each other on a busy machine
-        form, arrays, facts = _MAKERS[method](x, y, names, seed)
+        form, arrays, facts = _MAKERS[method](x, y, names, seed, weight)
     if ratios is not None and len(ratios):
         arrays = {**arrays, "ratios": ratios}
     return Detector(method, form, tuple(names), window, 0.5, fill, arrays, {"signals": list(signals or ()), **facts})
@@ -234,7 +236,7 @@ def _labels(table: Any) -> Labels:  # noqa: ANN401 - pyarrow has no types
     return np.asarray(table["label"].to_numpy(zero_copy_only=False), bool)
 
 
-def _thresholds(x: Floats, y: Labels, names: list[str], _seed: int) -> Made:
+def _thresholds(x: Floats, y: Labels, names: list[str], _seed: int, _weight: Floats | None) -> Made:
     """The lowest mean SINR and mean PDR of a window that are normal: an alarm when either is below its limit."""
     wanted = [k for k, name in enumerate(names) if name.endswith(("_sinr_mean", "_pdr_mean"))]
     if not wanted:
@@ -244,15 +246,15 @@ def _thresholds(x: Floats, y: Labels, names: list[str], _seed: int) -> Made:
     return "thresholds", {"weight": -1.0 / scale, "column": np.array(wanted, np.int64), "limit": middle}, {}
 
 
-def _linear(x: Floats, y: Labels, _names: list[str], _seed: int) -> Made:
+def _linear(x: Floats, y: Labels, _names: list[str], _seed: int, weight: Floats | None) -> Made:
     from sklearn.linear_model import LogisticRegression
 
     mean, scale = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-9)
-    model = LogisticRegression(C=1.0, max_iter=300, class_weight="balanced").fit((x - mean) / scale, y)
+    model = LogisticRegression(C=1.0, max_iter=300, class_weight="balanced").fit((x - mean) / scale, y, weight)
     return "linear", {"weight": model.coef_[0], "bias": model.intercept_, "mean": mean, "scale": scale}, {}
 
 
-def _forest(x: Floats, y: Labels, _names: list[str], seed: int) -> Made:
+def _forest(x: Floats, y: Labels, _names: list[str], seed: int, weight: Floats | None) -> Made:
     from sklearn.ensemble import RandomForestClassifier
 
     model = RandomForestClassifier(
@@ -262,7 +264,7 @@ def _forest(x: Floats, y: Labels, _names: list[str], seed: int) -> Made:
         class_weight="balanced",
         random_state=seed,
         n_jobs=1,
-    ).fit(x.astype(np.float32), y)
+    ).fit(x.astype(np.float32), y, weight)
     trees = []
     for one in model.estimators_:
         tree = one.tree_
@@ -274,7 +276,7 @@ def _forest(x: Floats, y: Labels, _names: list[str], seed: int) -> Made:
     return "trees", _joined(trees, 0.0), {"link": "identity"}
 
 
-def _boosting(x: Floats, y: Labels, _names: list[str], seed: int) -> Made:
+def _boosting(x: Floats, y: Labels, _names: list[str], seed: int, weight: Floats | None) -> Made:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     model = HistGradientBoostingClassifier(
@@ -284,7 +286,7 @@ def _boosting(x: Floats, y: Labels, _names: list[str], seed: int) -> Made:
         min_samples_leaf=40,
         l2_regularization=1.0,
         random_state=seed,
-    ).fit(x, y)
+    ).fit(x, y, weight)
     trees = []
     for (tree,) in model._predictors:  # the fitted trees; scikit-learn has no public name for them
         trees.append(_nodes(tree))
@@ -298,7 +300,7 @@ def _nodes(tree: Any) -> tuple[Any, ...]:  # noqa: ANN401 - scikit-learn has no 
     return feature, nodes["num_threshold"], nodes["left"], nodes["right"], nodes["value"]
 
 
-def _network(x: Floats, y: Labels, names: list[str], seed: int) -> Made:
+def _network(x: Floats, y: Labels, names: list[str], seed: int, _weight: Floats | None) -> Made:
     return "network", learn(x, y, names, seed), {}
 
 

@@ -10,6 +10,17 @@ from cosim.extensions.edgecloudsim.importing.xml import Element
 from cosim.sources.importing.values import Findings, Values
 
 
+def unread(findings: Findings, file: Path, line: int | None, key: str, value: str) -> None:
+    """Report a key that is not known. One that asks for GPUs is refused: its tasks would run without them."""
+    if "gpu" in key.rpartition(".")[2].lower() and value.strip().lower() not in ("", "0", "0.0", "false", "no", "none"):
+        hint = (
+            "leave it out, or write the scenario for 'continuum': 'accelerators' of nodes, 'accelerator' of workloads"
+        )
+        findings.wrong(file, line, key, "asks for GPUs, which the model 'offloading' does not have", hint)
+    else:
+        findings.report("ignored", file, line, key, "EdgeCloudSim does not read it, and nothing here does")
+
+
 @dataclass(slots=True)
 class PropertySettings(Values):
     """A property file; remembers which keys were asked for."""
@@ -73,8 +84,7 @@ class Branch(Values):
         seen: set[str] = set()
         for child in self.element.children:
             if child.name not in self.known:
-                text = "EdgeCloudSim does not read it, and nothing here does"
-                self.findings.report("ignored", self.file, child.line, f"{self.path}.{child.name}", text)
+                unread(self.findings, self.file, child.line, f"{self.path}.{child.name}", child.text)
             elif child.name in seen and not child.children:
                 text = "is given twice; the first one holds"
                 self.findings.report("ignored", self.file, child.line, f"{self.path}.{child.name}", text)

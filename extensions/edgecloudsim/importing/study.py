@@ -23,7 +23,7 @@ from cosim.extensions.edgecloudsim.importing.choices import (
     words,
 )
 from cosim.extensions.edgecloudsim.importing.properties import read_properties
-from cosim.extensions.edgecloudsim.importing.source import PropertySettings
+from cosim.extensions.edgecloudsim.importing.source import PropertySettings, unread
 from cosim.extensions.edgecloudsim.offloading.checks import check
 from cosim.extensions.edgecloudsim.offloading.quirks import compatible
 from cosim.extensions.edgecloudsim.offloading.study import Energy, Model, OffloadingStudy, StudyLinks, Vm
@@ -255,14 +255,11 @@ def _rest(settings: PropertySettings) -> None:
         if key in WITHOUT_EFFECT:
             settings.findings.report("ignored", settings.file, entry.line, key, WITHOUT_EFFECT[key])
             continue
-        unread = sorted(settings.asked - set(settings.properties))
-        close = nearest(key, unread, cutoff=0.85)
-        if close:
+        if close := nearest(key, sorted(settings.asked - set(settings.properties)), cutoff=0.85):
             text = f"EdgeCloudSim does not read it, and nothing here does; did you mean {close}?"
             settings.findings.report("misspelt", settings.file, entry.line, key, text)
         else:
-            text = "EdgeCloudSim does not read it, and nothing here does"
-            settings.findings.report("ignored", settings.file, entry.line, key, text)
+            unread(settings.findings, settings.file, entry.line, key, entry.value)
 
 
 def _possible(settings: PropertySettings, study: OffloadingStudy) -> None:

@@ -224,3 +224,18 @@ def test_every_published_configuration_is_imported_with_the_notices_it_deserves(
         if study.model == "app5":
             assert (corrected.links.wan_propagation, corrected.links.gsm_propagation) == (0.15, 0.16)
         assert replace(corrected, links=study.links, quirks=study.quirks) == study
+
+
+@pytest.mark.parametrize("key", ["gpu_required", "required_gpu", "GPU"])
+def test_what_asks_for_gpus_is_refused_and_what_does_not_is_told(key, tmp_path):
+    plain = applications()
+    end = "</application>"
+    assert end in plain
+    files = written(tmp_path, applications=plain.replace(end, f"<{key}>0</{key}>{end}", 1))
+    assert ("ignored", key) in {(one.level, one.key.rpartition(".")[2]) for one in study_of(*files)[1]}
+    files = written(tmp_path, applications=plain.replace(end, f"<{key}>2</{key}>{end}", 1))
+    with pytest.raises(ScenarioError, match=r"asks for GPUs.*'offloading' does not have"):
+        study_of(*files)
+    files = written(tmp_path, properties=f"{PROPERTIES}\ngpu_on_cloud_vm=1\n")
+    with pytest.raises(ScenarioError, match="gpu_on_cloud_vm"):
+        study_of(*files)

@@ -15,7 +15,7 @@ from cosim.extensions.extcloudsim.datacentre.model import Datacentres
 def summary(model: Datacentres, world: DatacentreWorld, scene: Scene) -> Summary:
     """Energy, cost, service and migrations.
 
-    `energy.total` is the sum over `by_node` plus `links`, and over `by_place` plus `links`;
+    `energy.total` is the sum over `by_node` plus `links` and `cooling`, and over `by_place` plus the same;
     `cost.total` is the sum of `energy`, `penalty.total` and `transfer`. Costs are in the currency of the prices.
     """
     books = model.ledger()
@@ -34,7 +34,7 @@ def summary(model: Datacentres, world: DatacentreWorld, scene: Scene) -> Summary
     return {
         "utilisation": dict(zip(names, map(float, used), strict=True)),
         "energy": {
-            "total": float(books.energy.sum()) + books.link_energy,
+            "total": float(books.energy.sum()) + books.link_energy + float(books.cooling.sum()),
             "by_node": {name: float(value) for name, value in zip(names, books.energy, strict=True)},
             "by_tier": {tier: float(books.energy[tiers == tier].sum()) for tier in ("edge", "cloud")},
             "by_place": {name: float(value) for name, value in zip(world.places, by_place, strict=True)},
@@ -42,6 +42,7 @@ def summary(model: Datacentres, world: DatacentreWorld, scene: Scene) -> Summary
             "waking": float(books.wake_energy.sum()),
             "radio": 0.0,
             "links": books.link_energy,
+            **({"cooling": float(books.cooling.sum())} if world.cooling else {}),
         },
         "cost": {
             "total": books.cost,

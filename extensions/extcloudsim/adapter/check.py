@@ -33,6 +33,7 @@ def problems(config: DatacentreConfig, context: Context) -> list[Problem]:
     found += refusals(lambda: world.policies_of(config, path))
     for name, block in config.places.items():
         found += refusals(partial(world.cap_of, context, block, f"{path}.places.{name}"))
+        found += refusals(partial(world.cooling_of, context, block, f"{path}.places.{name}"))
         found += refusals(partial(world.tariff_of, context, block, f"{path}.places.{name}"))
     fatal = any(one.fatal for one in found)
     return found if fatal else [*found, *refusals(lambda: world.build(config, context))]

@@ -111,6 +111,19 @@ class WindowBlock(Block):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
+class CoolingBlock(Block):
+    """What cooling and power supply draw beside the hosts; by a factor, or by the air outside."""
+
+    pue: Annotated[Annotated[float, Field(ge=1.0, le=5.0)], OnlyWith("outdoors", None)] = Field(
+        1.0, description="W of hosts and cooling for each W of hosts"
+    )
+    outdoors: FileName | None = Field(None, description="file of °C instead: a value a line, or lines time,value")
+    outdoors_step: Annotated[Period, OnlyWith("outdoors")] = Field(
+        3600.0, description="time between two values of that file without times"
+    )
+    fixed: units.Power = Field(0.0, description="that is drawn whatever the load, as by pumps and power supplies")
+
+
 class PlaceBlock(Block):
     """A datacentre: which hosts are there, and what energy costs there."""
 
@@ -133,6 +146,7 @@ class PlaceBlock(Block):
     cap_step: Annotated[Period, OnlyWith("caps")] = Field(
         300.0, description="time between two values of that file without times"
     )
+    cooling: CoolingBlock | None = Field(None, description="energy beside that of the hosts; default: none")
     green: list[WindowBlock] = Field([], description="when there is green energy")
     green_price: Annotated[PricePerEnergy, OnlyWith("green")] = Field(0.0, description="of green energy")
     green_carbon: Annotated[Carbon, OnlyWith("green")] = Field(0.0, description="carbon intensity of green energy")

@@ -17,7 +17,8 @@ from cosim.contract.functions import function
 from cosim.contract.selector import matcher, void
 from cosim.engine.continuum.power import PLATFORMS
 from cosim.engine.continuum.price import PlaceTariff, StepSeries, constant, read_series, windows
-from cosim.extensions.extcloudsim.adapter.config import DatacentreConfig, HostBlock, PlaceBlock
+from cosim.extensions.extcloudsim.adapter.config import CoolingBlock, DatacentreConfig, HostBlock, PlaceBlock
+from cosim.extensions.extcloudsim.datacentre.cooling import Cooling, partial_pue
 from cosim.extensions.extcloudsim.datacentre.layout import (
     CLASS_NUMBER,
     Bools,
@@ -57,6 +58,7 @@ class DatacentreWorld:
     group: Ints  # (machines,) index into `groups`
     blocks: tuple[HostBlock, ...]  # per host
     caps: tuple[StepSeries, ...]  # per place, W; empty where no place has any
+    cooling: tuple[Cooling, ...]  # per place; empty where no place has any
     memory: Floats  # (hosts,) W of the memory of a host that is awake
 
 
@@ -194,6 +196,16 @@ def cap_of(context: Context, block: PlaceBlock, path: str) -> StepSeries:
         return read_series(context.path(block.caps), block.cap_step)
 
 
+def cooling_of(context: Context, block: PlaceBlock, path: str) -> Cooling:
+    """What a place draws beside its hosts."""
+    one = block.cooling or CoolingBlock()
+    if one.outdoors is None:
+        return Cooling(constant(one.pue), one.fixed)
+    with _faults_at(f"{path}.cooling.outdoors"):
+        air = read_series(context.path(one.outdoors), one.outdoors_step)
+    return Cooling(StepSeries(air.since, partial_pue(air.value)), one.fixed)
+
+
 def _wan(config: DatacentreConfig) -> Wan:
     names = list(config.places) or ["all"]
     shape = (len(names), len(names))
@@ -296,12 +308,17 @@ def build(config: DatacentreConfig, context: Context) -> DatacentreWorld:
         text = "the peer's decisions, which 'physics: compatible' asks for, keep no caps"
         raise ScenarioError(Problem(text, path=f"{path}.capping", hint="write 'capping: none' to count excess alone"))
     caps = tuple(cap_of(context, one, f"{path}.places.{name}") for name, one in config.places.items()) if capped else ()
+    cooled = any(one.cooling for one in config.places.values())
+    if cooled and "repriced-energy" in quirks:
+        text = "the quirk 'repriced-energy' prices the energy of hosts alone, without their cooling"
+        raise ScenarioError(Problem(text, path=f"{path}.places", hint="leave out 'cooling', or switch the quirk off"))
+    cooling = [cooling_of(context, one, f"{path}.places.{name}") for name, one in config.places.items() if cooled]
     kinds = [_kind(node, block, path, quirks) for node, block in zip(nodes, blocks, strict=True)]
     return DatacentreWorld(
         hosts, kinds_of(kinds, config.slowdown == "measured"),
         machines, utilisation, settings, tuple(tariffs), _wan(config),
         np.stack([each([g.start for g in groups]), each([g.stop or inf for g in groups])], axis=1), slots,
         tuple(config.places) or ("all",), tuple(config.machines), np.repeat(np.arange(len(groups)), counts),
-        tuple(blocks), caps,
+        tuple(blocks), caps, tuple(cooling),
         contiguous([memory_power(node, one) for node, one in zip(nodes, blocks, strict=True)]),
     )  # fmt: skip

@@ -34,6 +34,7 @@ class Sums:
     cramped: Floats  # (machines,) s with less memory than asked for
     above: Floats  # (places,) s in which more was drawn than the cap
     excess: Floats  # (places,) J of it above the cap
+    cooling: Floats  # (places,) J of cooling and power supply, beside the hosts'
     moves: Ints  # (machines,)
     asked: float = 0.0  # s of a host
     given: float = 0.0
@@ -51,7 +52,7 @@ class Sums:
         of_hosts = ("energy", "wake_energy", "energy_cost", "busy", "active", "short", "down")
         of_machines = ("overload", "migration", "crash", "memory", "transfer", "paid", "away", "cramped")
         arrays: dict[str, Any] = {name: np.zeros(hosts) for name in of_hosts}
-        arrays |= {name: np.zeros(places) for name in ("above", "excess")}
+        arrays |= {name: np.zeros(places) for name in ("above", "excess", "cooling")}
         arrays |= {name: np.zeros(machines) for name in of_machines}
         return Sums(**arrays, moves=np.zeros(machines, np.int64))
 

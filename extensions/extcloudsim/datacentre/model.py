@@ -23,6 +23,7 @@ from cosim.engine.continuum.price import Bill, PlaceTariff, StepSeries, constant
 from cosim.extensions.extcloudsim.datacentre import compatible, control, decide
 from cosim.extensions.extcloudsim.datacentre.account import Period, PeriodOutcome, account
 from cosim.extensions.extcloudsim.datacentre.books import DatacentreLedger, Open, PeriodCounts, Sums
+from cosim.extensions.extcloudsim.datacentre.cooling import Cooling
 from cosim.extensions.extcloudsim.datacentre.layout import (
     HISTORY,
     LAN,
@@ -40,7 +41,7 @@ from cosim.extensions.extcloudsim.datacentre.settings import DatacentreSettings,
 from cosim.extensions.extcloudsim.datacentre.sla import RULES, DeliveredService
 
 Happening = tuple[float, int, Ints]  # s, 0 recover or 1 fail, hosts
-_FIXED = ("settings", "hosts", "kinds", "machines", "tariffs", "caps", "wan", "_utilisation", "_life")
+_FIXED = ("settings", "hosts", "kinds", "machines", "tariffs", "caps", "cooling", "wan", "_utilisation", "_life")
 
 
 def local(places: int = 1) -> Wan:
@@ -65,6 +66,7 @@ class Datacentres:
         life: Floats | None = None,  # (machines, 2) s of arrival and departure
         at: Ints | None = None,  # (machines,) hosts to begin with, -1: to be placed
         caps: Sequence[StepSeries] = (),  # per place, W that its hosts may draw together; (): as much as they like
+        cooling: Sequence[Cooling] = (),  # per place; (): nothing draws power but the hosts
     ) -> None:
         self.settings = settings or DatacentreSettings()
         hosts, kinds, machines = Hosts(*owned(hosts)), Kinds(*owned(kinds)), Machines(*owned(machines))
@@ -81,6 +83,9 @@ class Datacentres:
         self.caps = tuple(caps) or (constant(math.inf),) * self.places
         if len(self.caps) != self.places:
             raise ValueError(f"there are {self.places} places and {len(self.caps)} caps")
+        self.cooling = tuple(cooling)
+        if len(self.cooling) not in (0, self.places):
+            raise ValueError(f"there are {self.places} places, and {len(self.cooling)} are cooled")
         quirks = self.settings.quirks
         flat = wan is None or "wan-like-lan" in quirks
         self.wan = local(self.places) if flat or wan is None else Wan(*owned(wan))
@@ -180,9 +185,15 @@ class Datacentres:
         return made
 
     def prices(self) -> Floats:
-        """(places,) currency/J of one more W now."""
+        """(places,) currency/J of one more W of the hosts now, with what it takes to cool them."""
         drawn = np.bincount(self.hosts.place, self.power, self.places)
-        return np.array([one.marginal(float(w), self.time) for one, w in zip(self.tariffs, drawn, strict=True)])
+        factor = [1.0 + self._beside(place, 1.0, self.time) for place in range(self.places)]
+        made = zip(self.tariffs, factor, drawn, strict=True)
+        return np.array([f * one.marginal(f * float(w), self.time) for one, f, w in made])
+
+    def _beside(self, place: int, joule: float, end: float) -> float:
+        """J of cooling and power supply beside `joule` of a place's hosts, from now to `end` s."""
+        return self.cooling[place].extra(joule, self.time, end) if self.cooling else 0.0
 
     def cap(self) -> Floats:
         """(places,) W, the least that each place may draw until the next period begins; inf without a cap."""
@@ -271,11 +282,13 @@ class Datacentres:
         place = int(self.hosts.place[host])
         price = self.tariffs[place].marginal(0.0, self.time)
         bill = self.tariffs[place].bill(1.0, self.time, self.time + 1e-9)
-        part = joule / bill.energy
-        self.bills[place] += Bill(joule, bill.green * part, joule * price, bill.carbon * part)
+        extra = self._beside(place, joule, self.time)
+        part = (joule + extra) / bill.energy
+        self.bills[place] += Bill(joule + extra, bill.green * part, (joule + extra) * price, bill.carbon * part)
+        self.sums.cooling[place] += extra
         self.sums.energy[host] += joule
         self.sums.wake_energy[host] += joule
-        self.sums.energy_cost[host] += joule * price
+        self.sums.energy_cost[host] += (joule + extra) * price
 
     def _book(self, o: PeriodOutcome, wanted: Floats, fresh: Floats, span: float, end: float) -> None:
         s, machines, settings = self.sums, self.machines, self.settings
@@ -283,12 +296,16 @@ class Datacentres:
         self.power = o.energy / span
         by_place = np.bincount(self.hosts.place, o.energy, self.places)
         for place, energy in enumerate(by_place):
-            bill = self.tariffs[place].bill(float(energy) / span, self.time, end)
+            extra = self._beside(place, float(energy), end)
+            bill = self.tariffs[place].bill((float(energy) + extra) / span, self.time, end)
             self.bills[place] += bill
+            s.cooling[place] += extra
             self._hold_to_cap(place, float(energy) / span, end)
+            here = self.hosts.place == place
             if energy > 0.0:
-                here = self.hosts.place == place
                 s.energy_cost[here] += o.energy[here] * (bill.cost / energy)
+            elif extra > 0.0:
+                s.energy_cost[here] += bill.cost / here.sum()
         if self.quirk("repriced-energy"):
             price = np.array([float(one.price.at(self.time)) for one in self.tariffs])
             s.energy_cost[:] = s.energy * price[self.hosts.place]
@@ -358,7 +375,8 @@ def branch(model: Datacentres, candidates: Sequence[Sequence[Happening]], horizo
 def _sums(model: Datacentres) -> dict[str, float]:
     ledger = model.ledger()
     names = ("cost", "penalty", "migrations", "restarts", "done", "dropped", "waiting")
-    return {"energy": float(ledger.energy.sum()), **{name: float(getattr(ledger, name)) for name in names}}
+    energy = float(ledger.energy.sum() + ledger.cooling.sum())
+    return {"energy": energy, **{name: float(getattr(ledger, name)) for name in names}}
 
 
 def compiled() -> bool:

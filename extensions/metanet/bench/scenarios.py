@@ -8,7 +8,6 @@ A run of it is what `cosim run` does, with the entry as `adapters.continuum.sche
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -75,18 +74,13 @@ def _timed(name: str, spent: list[float], limit: float | None) -> str:
         decisions = found.decisions
 
         def __init__(self) -> None:
-            self._policy: Any = found.make()  # type: ignore[misc]  # it has one, see above
-            if hasattr(self._policy, "learn"):
-                self.learn = self._policy.learn
+            policy: Any = found.make()  # type: ignore[misc]  # it has one, see above
+            if hasattr(policy, "learn"):
+                self.learn = policy.learn
+            self._decide = suite.timed(policy, spent, limit)
 
         def __call__(self, state: State) -> ArrayLike:
-            with suite.limited(limit):
-                cpu, wall = time.process_time(), time.perf_counter()
-                answer: ArrayLike = self._policy(state)
-                spent[0] += time.process_time() - cpu
-                spent[1] += time.perf_counter() - wall
-            spent[2] += 1.0
-            return answer
+            return self._decide(state)
 
     globals()["Timed"] = Measured
     return f"{__name__}:Timed"

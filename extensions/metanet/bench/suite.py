@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,6 @@ from cosim.extensions.cosco.interval import (
     ContainerWorkload,
     HostFleet,
     Interval,
-    IntervalView,
     Type,
     aiotbench,
     azure_fog,
@@ -44,6 +43,7 @@ ARRIVING, ENDING = 60, 20  # intervals
 SEEDS = (11, 12, 13, 14, 15)
 DIGEST = "69be0e13ecc699ca"
 HOUR, KWH = 3600.0, 3.6e6
+_Seen = TypeVar("_Seen")
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,14 +165,14 @@ def run(
     With a `limit` (s of wall time) a decision that takes longer, or making the policy, ends this process by SIGALRM:
     the kernel does it whatever the policy's code is at. Raises `SchedulerError` when there is no such policy.
     """
-    spent = [0.0, 0.0, 0]
+    spent = [0.0, 0.0, 0.0]
     if isinstance(policy, str) and policy in POLICIES:
         one = world.begin(seed, policy)
     else:
         one = world.begin(seed)
         with limited(limit):
             made = scheduler(policy).policy("interval") if isinstance(policy, str) else policy
-        one.decide_by(_timed(per_interval(made, one), spent, limit))
+        one.decide_by(timed(per_interval(made, one), spent, limit))
     rows = [one.step() for _ in range(arriving - 1)]
     mean = float(one.world.rules["mean"][0])
     one.expect(0.0)
@@ -216,16 +216,18 @@ def limited(limit: float | None, late: Callable[..., object] | signal.Handlers =
         signal.signal(signal.SIGALRM, before)
 
 
-def _timed(
-    decide: Callable[[IntervalView], ArrayLike], spent: list[Any], limit: float | None
-) -> Callable[[IntervalView], ArrayLike]:
-    def timed(view: IntervalView) -> ArrayLike:
+def timed(
+    decide: Callable[[_Seen], ArrayLike], spent: list[float], limit: float | None
+) -> Callable[[_Seen], ArrayLike]:
+    """`decide`, each call within `limit` s; `spent` adds up s of CPU, s, and calls."""
+
+    def made(seen: _Seen) -> ArrayLike:
         with limited(limit):
             cpu, wall = time.process_time(), time.perf_counter()
-            found = decide(view)
+            found = decide(seen)
             spent[0] += time.process_time() - cpu
             spent[1] += time.perf_counter() - wall
         spent[2] += 1
         return found
 
-    return timed
+    return made

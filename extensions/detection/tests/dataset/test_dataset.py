@@ -514,3 +514,41 @@ def test_a_file_that_is_not_utf_8_is_told(tmp_path):
     (tmp_path / "log.csv").write_bytes("Störung;on\n1;1\n".encode("latin-1"))
     with pytest.raises(CosimError, match="is not text in UTF-8"):
         build([tmp_path / "log.csv"], Recipe((), "on == 1"), tmp_path / "data")
+
+
+@pytest.fixture
+def rare(tmp_path):
+    """4,000 rows in blocks of time; one of 50 has the label."""
+    rng = np.random.default_rng(3)
+    jammed = rng.random(4000) < 0.02
+    lines = [
+        f"{10.0 - 5.0 * one + noise:.4f},{int(one)}" for one, noise in zip(jammed, rng.normal(size=4000), strict=True)
+    ]
+    (tmp_path / "log.csv").write_text("\n".join(["sinr,jammed", *lines]))
+    return tmp_path / "log.csv"
+
+
+def test_a_sample_keeps_what_is_rare_and_what_its_rows_stand_for(rare, tmp_path):
+    recipe = Recipe((), "jammed == 1", blocks=10)
+    whole = build([rare], recipe, tmp_path / "whole")
+    some = build([rare], replace(recipe, sample=("100 %: jammed == 1", "5 %: jammed == 0")), tmp_path / "some")
+    assert some.positive == whole.positive
+    assert {s: some.rows[s] for s in ("valid", "test")} == {s: whole.rows[s] for s in ("valid", "test")}
+    rows, every = read(some.folder, "train"), read(whole.folder, "train")
+    weight, label = rows["weight"].to_numpy(), np.asarray(rows["label"])
+    assert [set(weight[label]), set(weight[~label])] == [{1.0}, {20.0}]
+    count = whole.rows["train"] - whole.positive["train"]
+    assert abs(weight[~label].sum() - count) < 4.0 * np.sqrt(count * 19.0)  # four deviations of a binomial draw
+    sinr, quiet = every["sinr"].to_numpy(), ~np.asarray(every["label"])
+    mean = np.average(rows["sinr"].to_numpy()[~label], weights=weight[~label])
+    assert abs(mean - sinr[quiet].mean()) < 4.0 * sinr[quiet].std() / np.sqrt((~label).sum())
+    card = json.loads((some.folder / "croissant.json").read_text())
+    named = {one["name"]: {field["name"] for field in one["field"]} for one in card["recordSet"]}
+    assert ["weight" in named[f"{split}-rows"] for split in ("train", "valid", "test")] == [True, False, False]
+    assert "weight" not in read(whole.folder, "train").column_names
+
+
+@pytest.mark.parametrize("rule", ["jammed == 0", "0 %: jammed == 0", "120 %: jammed == 0", "five: jammed == 0"])
+def test_samples_without_a_share_or_a_rule_are_refused(rule):
+    with pytest.raises(SetupError, match=r"--sample|rule"):
+        Recipe((), "jammed == 1", sample=(rule,))

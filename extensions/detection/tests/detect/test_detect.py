@@ -34,13 +34,13 @@ def rows():
     return x, label
 
 
-def peer(method, x, y):
+def peer(method, x, y, weight=None):
     """The same model by scikit-learn alone; its chances (n,)."""
     if method == "forest":
         model = ensemble.RandomForestClassifier(
             100, min_samples_leaf=5, max_samples=1.0, class_weight="balanced", random_state=1, n_jobs=1
         )
-        return model.fit(x.astype(np.float32), y).predict_proba(x.astype(np.float32))[:, 1]
+        return model.fit(x.astype(np.float32), y, weight).predict_proba(x.astype(np.float32))[:, 1]
     if method == "boosting":
         model = ensemble.HistGradientBoostingClassifier(
             max_iter=200,
@@ -50,20 +50,22 @@ def peer(method, x, y):
             l2_regularization=1.0,
             random_state=1,
         )
-        return model.fit(x, y).predict_proba(x)[:, 1]
+        return model.fit(x, y, weight).predict_proba(x)[:, 1]
     scaled = (x - x.mean(axis=0)) / x.std(axis=0)
     model = linear_model.LogisticRegression(C=1.0, max_iter=300, class_weight="balanced")
-    return model.fit(scaled, y).predict_proba(scaled)[:, 1]
+    return model.fit(scaled, y, weight).predict_proba(scaled)[:, 1]
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("method", [m for m in METHODS if m not in ("thresholds", "cnn")])
-def test_a_saved_detector_scores_as_scikit_learn_does(method, rows, tmp_path):
+def test_a_saved_detector_scores_as_scikit_learn_does(method, weighted, rows, tmp_path):
     x, y = rows
-    detector = Detector.load(fit(x, y, NAMES, method).save(tmp_path / "d.npz"))
+    weight = np.where(y, 1.0, np.random.default_rng(2).uniform(1.0, 20.0, len(y))) if weighted else None
+    detector = Detector.load(fit(x, y, NAMES, method, weight=weight).save(tmp_path / "d.npz"))
     filled = np.where(np.isnan(x), detector.fill, x)
     # float32 as scikit-learn's forests compare in
     given = filled.astype(np.float32).astype(np.float64) if method == "forest" else filled
-    assert detector.score(given) == pytest.approx(peer(method, filled, y), abs=1e-9)
+    assert detector.score(given) == pytest.approx(peer(method, filled, y, weight), abs=1e-9)
 
 
 @pytest.mark.parametrize("method", ["forest", "boosting"])

@@ -39,7 +39,17 @@ def wan_of(places, bandwidth=25.0, factor=2.0, cost=1e-5):
 
 
 def model_of(
-    utilisation, hosts=None, machines=None, kinds=(XEON,), tariffs=(), wan=None, life=None, at=None, caps=(), **settings
+    utilisation,
+    hosts=None,
+    machines=None,
+    kinds=(XEON,),
+    tariffs=(),
+    wan=None,
+    life=None,
+    at=None,
+    caps=(),
+    cooling=(),
+    **settings,
 ):
     utilisation = np.atleast_2d(np.asarray(utilisation, np.float64))
     count = len(utilisation)
@@ -54,4 +64,5 @@ def model_of(
         life=life,
         at=at,
         caps=caps,
+        cooling=cooling,
     )
