@@ -72,17 +72,19 @@ def _begin(words: Words, entropy: Words) -> None:
 @entry
 def draws(
     chance: np.random.Generator, words: Words, seeds: Words, devices: NDArray[np.int64],
-    expected: NDArray[np.float64], poisson: bool, law: int, marked: bool, counts: NDArray[np.int64],
-    totals: NDArray[np.int64], values: NDArray[np.float64], marks: NDArray[np.float64],
+    expected: NDArray[np.float64], rules: NDArray[np.int64], counts: NDArray[np.int64], totals: NDArray[np.int64],
+    drawn: NDArray[np.float64],
 ) -> int:  # fmt: skip
     """How many containers come in all R rows, each an interval of an episode.
 
     `chance`, whose memory is `words`, begins with each row's seed (R, 4 or more). Each of `devices` (R,) makes
-    `expected` (R,), as a Poisson number or exactly; `counts` (D,) are those of the last row, `totals` (R,) of each.
-    `values` (N,) are draws of the standard law for each container, and `marks` (N,) uniform ones after those of a row,
-    as far as they have room.
+    `expected` (R,), exactly or as a Poisson number; `counts` (D,) are those of the last row, `totals` (R,) of each.
+    The rows of `drawn` (2, N) are draws of the standard law for each container, and uniform ones after those of a row,
+    as far as they have room. `rules` are whether numbers are Poisson ones, the law, and whether there are uniform ones.
     """
     at = 0
+    poisson, law, marked = rules[0] != 0, rules[1], rules[2] != 0
+    values, marks = drawn[0], drawn[1]
     for r in range(len(devices)):
         _begin(words, seeds[r])
         totals[r] = 0

@@ -209,16 +209,16 @@ class Sources:
             expected = np.where(end > begin, last - first, 0.0)
         counts, totals = np.zeros(makers.max(initial=0), np.int64), np.zeros(len(makers), np.int64)
         law, marked = _LAWS.get(load.work.law, NOTHING), load.work.share > 0.0
+        rules = np.array([load.arrivals == "poisson", law, marked], np.int64)
         mean = (expected * makers).sum()
         room = int(mean + 6.0 * math.sqrt(mean)) + 8
         while True:
-            drawn, marks = np.zeros((2, room))
+            drawn = np.zeros((2, room))
             count = draws(
-                self._chance, words_of(self._chance), entropy, makers, expected, load.arrivals == "poisson", law,
-                marked, counts, totals, drawn, marks,
+                self._chance, words_of(self._chance), entropy, makers, expected, rules, counts, totals, drawn
             )  # fmt: skip
             if count <= room:
-                return counts, totals, _sizes(load.work, drawn[:count], marks[:count])
+                return counts, totals, _sizes(load.work, *drawn[:, :count])
             room = count
 
     def _rows(self, k: int, moments: NDArray[np.float64], work: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,12 +15,12 @@ def drawn(seeds, devices, expected, law, room=100_000):
     chance = np.random.Generator(np.random.PCG64(0))
     rows, poisson = len(seeds), isinstance(expected, float)
     counts, totals = np.zeros(max(devices), np.int64), np.zeros(rows, np.int64)
-    values, marks = np.zeros((2, room))
+    both = np.zeros((2, room))
     found = draws(
         chance, words_of(chance), np.array(seeds, np.uint64), np.array(devices, np.int64),
-        np.full(rows, expected, np.float64), poisson, law, True, counts, totals, values, marks,
+        np.full(rows, expected, np.float64), np.array([poisson, law, True]), counts, totals, both,
     )  # fmt: skip
-    return counts, totals, values, marks, found
+    return counts, totals, *both, found
 
 
 def seeds_of(width, rows=40):
