@@ -16,6 +16,7 @@ from cosim.extensions.simtune.surrogate.methods import Pipeline, tune
 from cosim.twin.fitting.methods import Proposal
 from cosim.twin.problem import CalibrationProblem, Floats
 from cosim.twin.search import Budget
+from cosim.twin.space import Space
 
 TRAINING = 120.0  # s of CPU at most that a surrogate learns
 
@@ -40,16 +41,14 @@ def lstm(problem: CalibrationProblem, searched: NDArray[np.bool_], rest: Floats,
 def _through_surrogate(
     method: str, problem: CalibrationProblem, searched: NDArray[np.bool_], rest: Floats, budget: Budget, seed: int
 ) -> Proposal:
-    names = [name for name, one in zip(problem.space.names, searched, strict=True) if one]
+    space = Space([one for one, free in zip(problem.space.parameters, searched, strict=True) if free])
 
     def simulate(values: Floats, seed: int) -> Mapping[str, Floats]:
         whole = np.tile(rest, (len(values), 1))
         whole[:, searched] = values
         return problem.fit.simulate(whole, seed)
 
-    inner = replace(
-        problem, space=problem.space.only(names), fit=replace(problem.fit, simulate=simulate), held_back=None
-    )
+    inner = replace(problem, space=space, fit=replace(problem.fit, simulate=simulate), held_back=None)
     pipeline = Pipeline(runs=budget.runs, seconds=min(budget.seconds, TRAINING))
     tuned = tune(inner, method, pipeline=pipeline, seed=seed)
     return Proposal(tuned.unit, tuned.runs, tuned.r2)
