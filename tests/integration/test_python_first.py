@@ -127,7 +127,7 @@ def test_runs_of_a_sweep_have_pages_that_the_sweeps_page_links(sweep):
     from cosim.results.sweep import SweepFolder
 
     folder = SweepFolder(path)
-    _write_reports(folder, True)
+    _write_reports([path / result.run for result in folder.results()], True)
     text = write_sweep_report(path).read_text(encoding="utf-8")
     for result in folder.results():
         assert (path / result.run / "report.html").is_file()

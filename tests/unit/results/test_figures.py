@@ -333,7 +333,7 @@ def test_no_interval_of_a_time_goes_below_0():
     times = [{"value": value, "unit": "s"} for value in (0.1, 0.1, 1.2)]
     found = estimate(times)
     assert found.mean - found.half < 0 == found.low
-    assert estimated("response_mean", found) == "467\u00a0ms (0\u00a0s to 2.04\u00a0s)"
+    assert estimated("response_mean", found) == "467\u00a0ms (0\u00a0s\u00a0to\u00a02.04\u00a0s)"
     assert estimate([{**one, "unit": "dB"} for one in times]).low == found.mean - found.half
     lower = estimate([*times, {**times[0], "at_least": True}])
     assert estimated("response_mean", lower).startswith("≥")
