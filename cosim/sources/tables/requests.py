@@ -34,6 +34,7 @@ K6 = ("time", "http_req_duration")  # when a request ended, in s since 1970, and
 _KINDS = frozenset({"label", "name", "url", "endpoint", "path", "route", "operation", "method", "group", "scenario",
                     "service", "host", "hostname", "node", "instance", "server"})  # fmt: skip
 LEAST = 40  # requests of a table
+_MANY = 0.1  # of the rows: fewer may be requests at once, in times that are rounded
 _OF_SPAN = 0.5  # of the time in which all came: no service is measured whose requests take longer
 
 
@@ -95,12 +96,16 @@ def requests(path: Path) -> RequestTable:
     notes = [*table.left_out, *(finding.message for finding in findings)]
     if early := int((known & (ends < begin.seconds)).sum()):
         notes.append(f"{early} rows have an answer before the request; they are left out")
-    rows = np.stack([np.asarray(column).astype(str) for column in table.columns.values()], axis=1)[kept]
-    if again := len(rows) - len(np.unique(rows, axis=0)):
-        notes.append(f"{again} rows are equal to others in every cell, and count: was the file written twice?")
+    there = np.flatnonzero(kept)
+    if len(there) - len(np.unique([begin.seconds[there], ends[there]], axis=1)[0]) > _MANY * len(there):
+        rows = np.stack([np.asarray(column)[there].astype(str) for column in table.columns.values()], axis=1)
+        _, first = np.unique(rows, axis=0, return_index=True)
+        if (double := len(there) - len(first)) > _MANY * len(there):
+            notes.append(f"{double} rows are equal to others in every cell: they are taken once")
+            kept[np.delete(there, first)] = False
     for name, column in table.columns.items():
         kinds = np.unique(np.asarray(column).astype(str)[kept]) if plain_name(name) in _KINDS else ()
-        if 1 < len(kinds) < 0.5 * len(rows):  # else it names the requests
+        if 1 < len(kinds) < 0.5 * kept.sum():  # else it names the requests
             text = f"requests of {len(kinds)} kinds ('{name}') are taken as one service"
             notes.append(f"{text}: {', '.join(kinds[:6])}")
     order = np.flatnonzero(kept)[np.argsort(begin.seconds[kept], kind="stable")]
