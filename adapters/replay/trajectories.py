@@ -90,7 +90,7 @@ class Trajectories:
         if len(wide):
             at = int(wide[np.argmax(step[wide])])
             self.gaps = (
-                f"no positions for {step[at]:.4g} s behind {self._moment[at] * 1e-9:.6g} s, in which "
+                f"no positions for {step[at]:.4g} s after {self._moment[at] * 1e-9:.6g} s, in which "
                 f"'{self.ids[member[at]]}' moves straight; {len(wide)} gaps in all, {usual:.3g} s are usual"
             )
         if "heading" in given and not samples.declared:

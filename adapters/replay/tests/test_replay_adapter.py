@@ -535,7 +535,7 @@ def test_long_gaps_are_warned_of_unless_the_scenario_has_a_key_for_them(tmp_path
     rows = [(k, "d", 10 * k, 0) for k in range(10)] + [(60 + k, "d", after + 10 * k, 0) for k in range(5)]
     found = checked(tmp_path, table(tmp_path / "t.csv", rows), None, **({"gap": gap} if gap else {}))
     said = [
-        "no positions for 51 s behind 9 s, in which 'd' moves straight; 1 gaps in all" in one.message for one in found
+        "no positions for 51 s after 9 s, in which 'd' moves straight; 1 gaps in all" in one.message for one in found
     ]
     assert said == [True] * warned
 
