@@ -22,6 +22,7 @@ from cosim.scenario.plan.plan import Plan
 BASE_MEMORY = 350e6  # B, interpreter and compiled code
 SLOT_MEMORY = 8e3  # B: 99,000 devices took 1.2 GB
 PAIR_MEMORY = 300.0  # B per pair of linked nodes
+ROUTE_MEMORY = 12.0  # B, in the continuum, from each node that forwards to each other one, and again to each host
 TASK_MEMORY = 500.0  # B, of a task that is new in this step: engine, frame, recorder
 TASK_SECONDS = 9e-6  # CPU s
 ROW_SECONDS = 3.8e-6  # CPU s per node and step
@@ -115,7 +116,7 @@ def estimate(plan: Plan) -> Estimate:
     fixed = BASE_MEMORY + sum(plan.held.values())
     return Estimate(
         tasks=tasks,
-        memory=fixed + SLOT_MEMORY * _slots(scene) + PAIR_MEMORY * pairs + TASK_MEMORY * crowd,
+        memory=fixed + SLOT_MEMORY * _slots(scene) + PAIR_MEMORY * pairs + _routes(plan) + TASK_MEMORY * crowd,
         disk=_disk(plan, tasks),
         seconds=max(seconds, paced),
         heaviest=max(made, key=made.__getitem__, default=""),
@@ -123,6 +124,14 @@ def estimate(plan: Plan) -> Estimate:
         paced=paced > seconds,
         held=plan.held,
     )
+
+
+def _routes(plan: Plan) -> float:
+    """B of the tables of routes."""
+    forwarding = [node for node in plan.scene.nodes if node.tier != "device"]
+    if not any(adapter.use == "continuum" for adapter in plan.adapters):
+        return 0.0
+    return ROUTE_MEMORY * len(forwarding) * (len(forwarding) + sum(node.cores > 0 for node in forwarding))
 
 
 def _slots(scene: Scene) -> int:

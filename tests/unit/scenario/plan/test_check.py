@@ -401,6 +401,15 @@ def test_the_estimate_counts_tasks_and_knows_the_machine(write):
     assert paced.seconds == 5.0
 
 
+def test_the_estimate_counts_the_tables_of_routes_between_many_hosts(write):
+    """A run with 10,000 hosts took 3.07 GB."""
+    file = write()
+    few, many = (estimate(plan_of(file, [f"nodes.eye-[1..{n}]={{kind: edge, cpu: 1 x 1 GHz}}"])) for n in (1, 2000))
+    hop, distance, reach, order = 4, 8, 8, 4  # B
+    assert many.memory - few.memory > 2000 * 2000 * (hop + distance + reach + order)
+    assert many.memory - few.memory < 1.3 * 2000 * 2000 * (hop + distance + reach + order)
+
+
 def test_powers_that_no_radio_has_are_refused(write):
     (found,) = problems(write(("cam-[1..3]: {kind: device}", "cam-[1..3]: {kind: device, radio: {power: 30000 dBm}}")))
     assert "at most 100 dBm" in found.message
