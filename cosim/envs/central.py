@@ -119,8 +119,10 @@ class OffloadEnv(_ScenarioEnv):
 
     Answers are 0 for no host (it waits for coverage or fails), 1 for its device, 2 + h for host h.
 
-    The reward is minus the seconds taken by the tasks that ended since the last decision. A failed task counts as
-    10 s, and a graph of stages is one task. Ends of tasks are reported at the scenario's steps.
+    The reward is minus the seconds that all tasks under way have taken since the last decision, so that one which gets
+    stuck costs at once. Ends are reported at the scenario's steps, and what was counted beyond them comes back then. A
+    failed task counts as 10 s, and a graph of stages is one task that counts when it ends. The rewards of an episode
+    come to minus the seconds of its tasks, of those under way at its end until then.
     """
 
     _decision = "task"
@@ -128,12 +130,29 @@ class OffloadEnv(_ScenarioEnv):
     def __init__(self, scenario: str | Path, overrides: Sequence[str] = ()) -> None:
         super().__init__(scenario, 1, overrides)
         self.action_space = spaces.Discrete(ANSWERS + self._hosts)
+        self._under_way: dict[int, float] = {}  # number of a task -> s at which it was made
+        self._ended = self._counted = 0.0  # s of tasks that have ended, and of all tasks so far
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin a run. `seed` is that of the scenario; without one each run has another."""
+        self._under_way.clear()
+        self._ended = self._counted = 0.0
+        return super().reset(seed=seed, options=options)
 
     def _reward(self, before: State) -> float:
-        seconds = [
-            np.where(row["completed"], row["seconds"], FAILED)[row["part"] != STAGE] for row in self._session.ended()
-        ]
-        return -float(sum(part.sum() for part in seconds))
+        plan, (task,) = self._session.plan, before.tasks
+        if not plan.scene.workloads[int(task["workload"])].graph:
+            self._under_way.setdefault(int(task["task"]), before.time - float(task["age"]))
+        for row in self._session.ended():
+            whole = row["part"] != STAGE
+            self._ended += float(np.where(row["completed"], row["seconds"], FAILED)[whole].sum())
+            for number in row["task"][whole].tolist():
+                self._under_way.pop(number, None)
+        now = plan.duration if self._state is None else self._state.time
+        before_that, self._counted = self._counted, self._ended + sum(now - made for made in self._under_way.values())
+        return before_that - self._counted
 
 
 def as_policy(

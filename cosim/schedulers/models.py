@@ -60,7 +60,7 @@ class _Learning:
         rows: Ended = {
             "host": numbers, "work": ended["work"], "seconds": ended["ended"] - ended["created"],
             "completed": completed, "device": ended["device"], "deadline": ended["deadline"],
-            "part": self._parts(ended),
+            "part": self._parts(ended), "task": ended.get("serial", np.full(len(numbers), -1)),
         }  # fmt: skip
         self.policy.learn(rows)  # type: ignore[attr-defined]
 

@@ -21,9 +21,9 @@ A class is made anew for each run, so what a policy remembers is its own. In run
 `begin(context)` gets the adapter's `Context` before the first decision, and what `summary()` returns after the
 last one stands in the adapter's summary under the policy's name. If a policy has a method
 `learn(ended)`, it is called with the tasks that ended: columns host (its number, -1: none or the device),
-work (cycles), seconds (from creation to the end), completed, device (its slot), deadline (s after creation)
-and part (`WHOLE` a task, `STAGE` a stage of a graph, `GRAPH` all its stages together), all (E,). To be
-repeatable, it takes random numbers from `tasks["chance"]`.
+work (cycles), seconds (from creation to the end), completed, device (its slot), deadline (s after creation),
+part (`WHOLE` a task, `STAGE` a stage of a graph, `GRAPH` all its stages together) and task (its number as in
+`State.tasks`, -1: not known), all (E,). To be repeatable, it takes random numbers from `tasks["chance"]`.
 """
 
 from __future__ import annotations

@@ -231,6 +231,25 @@ def test_rewards_come_to_the_seconds_of_the_run(scenario):
     assert -total == pytest.approx((tasks["ended"] - tasks["created"]).sum())
 
 
+def test_tasks_that_are_stuck_cost_at_once_and_until_the_end(scenario):
+    pytest.importorskip("pandas")
+    load = "workloads.jobs.work=100 Gcycles"  # 25 s of both cores, one every 20 s
+    env = cosim.envs.OffloadEnv(scenario("continuum"), overrides=[load])
+    made, rewards, over = [env.reset(seed=7)[1]["time"]], [], False
+    while not over:
+        _, reward, _, over, info = env.step(2)
+        rewards.append(reward)
+        made.append(info["time"])
+    env.close()
+    end = made.pop()
+    assert max(rewards[2:20]) < 0.0
+    outcome = cosim.run(scenario("continuum"), overrides=[load, "run.seed=7", "adapters.continuum.scheduler=nearest"],
+                        out=scenario("continuum").parent / "runs")  # fmt: skip
+    ended = cosim.load(outcome.folder).table("task").df()["ended"]
+    assert 5 < len(ended) < len(made) - 5
+    assert -sum(rewards) == pytest.approx(ended.sum() + end * (len(made) - len(ended)) - sum(made))
+
+
 @pytest.mark.parametrize(("module", "code"), [
     ("gymnasium", "import cosim.envs"), ("pettingzoo", "from cosim.envs import MultiEdge"),
     pytest.param(
