@@ -273,8 +273,8 @@ def sac(steps: Steps, actor: nn.Module, count: int) -> None:
 LEARN: dict[str, Callable[[Steps, nn.Module, int], None]] = {"ppo": ppo, "dqn": dqn, "sac": sac}
 
 
-def learned(job: tuple[Path, str, str, int, int, tuple[int, ...]]) -> Result:
-    """Train and judge. The job is the folder, task, learner, seed, decisions and seeds to judge by."""
+def learned(job: tuple[Path, str, str, int, int, tuple[int, ...]]) -> tuple[Any, ...]:
+    """The fields of a `Result`. The job is folder, task, learner, seed, decisions and seeds to judge by."""
     folder, task, learner, seed, count, tested = job
     torch.set_num_threads(1)
     torch.manual_seed(seed)
@@ -286,7 +286,7 @@ def learned(job: tuple[Path, str, str, int, int, tuple[int, ...]]) -> Result:
     LEARN[learner](steps, made, count)
     steps.env.close()
     cpu = time.process_time() - began
-    return Result(task, learner, seed, untrained, seconds(path, greedy(made), tested), steps.curve(), cpu)
+    return task, learner, seed, untrained, seconds(path, greedy(made), tested), steps.curve(), cpu
 
 
 @decides("task")
@@ -329,7 +329,7 @@ def main() -> None:
         for task in given.tasks for learner in given.learners for seed in range(1, given.seeds + 1)
     ]  # fmt: skip
     with pool(given.workers) as workers:
-        results = list(workers.map(learned, jobs))
+        results = [Result(*found) for found in workers.map(learned, jobs)]
     table = Table("s per task on unseen seeds", ["task", "policy", "mean", "95 %", "of seeds"])
     rows: list[dict[str, Any]] = []
     for task, path in paths.items():
