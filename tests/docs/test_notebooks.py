@@ -35,6 +35,19 @@ def test_a_notebook_runs_and_shows_what_it_stores(path, tmp_path):
     assert str(tmp_path) not in sys.path
 
 
+@pytest.mark.slow
+def test_what_the_notebook_says_of_training_fails_without_it(tmp_path):
+    for module in ("pandas", *NEEDS["train-a-policy"]):
+        pytest.importorskip(module)
+    text = (ROOT / "docs/notebooks/train-a-policy.ipynb").read_text("utf-8")
+    for what, instead in ((" optimiser.step()", " pass"), ("RATE = 512, 30", "RATE = 512, 1")):
+        assert what in text
+        text = text.replace(what, instead)
+    (tmp_path / "idle.ipynb").write_text(text, "utf-8")
+    with pytest.raises(AssertionError, match="better before its training"):
+        pages.execute(tmp_path / "idle.ipynb", tmp_path)
+
+
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in NOTEBOOKS])
 def test_a_notebook_is_valid_small_and_without_places_of_its_author(path):
     nbformat = pytest.importorskip("nbformat")
