@@ -33,8 +33,8 @@ LIMITS = {
     "arrows": 71,
     "circles of rooms": 0,
     "circles of modules": 0,
-    "lines of the core": 104_690,
-    "lines": 148_870,
+    "lines of the core": 104_715,
+    "lines": 148_900,
     "class names with several homes": 10,
 }
 

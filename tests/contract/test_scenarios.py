@@ -70,7 +70,9 @@ def test_says_what_it_asks_needs_and_shows(folder):
 
 @every
 def test_the_sweep_that_its_readme_names_has_several_runs(folder):
-    named = re.search(rf"cosim sweep scenarios/{folder.name}\b(?! --set)", (folder / "README.md").read_text("utf-8"))
+    named = re.search(
+        rf"cosim sweep (?:scenarios/)?{folder.name}\b(?! --set)", (folder / "README.md").read_text("utf-8")
+    )
     assert named is None or len(expand(load(folder))) > 1
 
 

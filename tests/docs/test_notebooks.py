@@ -40,7 +40,11 @@ def test_what_the_notebook_says_of_training_fails_without_it(tmp_path):
     for module in ("pandas", *NEEDS["train-a-policy"]):
         pytest.importorskip(module)
     text = (ROOT / "docs/notebooks/train-a-policy.ipynb").read_text("utf-8")
-    for what, instead in ((" optimiser.step()", " pass"), ("RATE = 512, 30", "RATE = 512, 1")):
+    for what, instead in (
+        (" optimiser.step()", " pass"),
+        (" rate.step()", " pass"),
+        ("RATE = 512, 30", "RATE = 512, 1"),
+    ):
         assert what in text
         text = text.replace(what, instead)
     (tmp_path / "idle.ipynb").write_text(text, "utf-8")

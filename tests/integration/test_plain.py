@@ -23,7 +23,7 @@ LASTING = {
 def tables(folder: Path, scenario: str, plain: bool) -> dict[str, dict[str, list[object]]]:
     """Columns of tasks and of all recorded signals of a run, by file."""
     command = [
-        sys.executable, "-m", "cosim", "run", f"scenarios/{scenario}", "--set", f"run.duration={LASTING[scenario]}",
+        sys.executable, "-m", "cosim", "run", scenario, "--set", f"run.duration={LASTING[scenario]}",
         "--out", str(folder), "--no-report", "--quiet",
     ]  # fmt: skip
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1" if plain else "0"}
