@@ -65,7 +65,7 @@ NEEDS = {
     "startup": [pytest.mark.slow],
     "cluster": [pytest.mark.slow],
     "jamming": [pytest.mark.slow, pytest.mark.timeout(600)],
-    "mutants": [pytest.mark.slow],
+    "mutants": [pytest.mark.slow, pytest.mark.timeout(600)],
     "learners": [pytest.mark.slow],
 }
 ASKS = {
