@@ -99,10 +99,10 @@ def requests(path: Path) -> RequestTable:
     there = np.flatnonzero(kept)
     if len(there) - len(np.unique([begin.seconds[there], ends[there]], axis=1)[0]) > _MANY * len(there):
         rows = np.stack([np.asarray(column)[there].astype(str) for column in table.columns.values()], axis=1)
-        _, first = np.unique(rows, axis=0, return_index=True)
-        if (double := len(there) - len(first)) > _MANY * len(there):
+        _, once = np.unique(rows, axis=0, return_index=True)
+        if (double := len(there) - len(once)) > _MANY * len(there):
             notes.append(f"{double} rows are equal to others in every cell: they are taken once")
-            kept[np.delete(there, first)] = False
+            kept[np.delete(there, once)] = False
     for name, column in table.columns.items():
         kinds = np.unique(np.asarray(column).astype(str)[kept]) if plain_name(name) in _KINDS else ()
         if 1 < len(kinds) < 0.5 * kept.sum():  # else it names the requests
