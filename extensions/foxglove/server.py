@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import foxglove
-from foxglove.websocket import Capability, ChannelView, Client, ServerListener
+from foxglove.websocket import Capability
 
 from cosim.contract.errors import SetupError
 from cosim.contract.frame import Frame, SlotTable
@@ -18,9 +19,10 @@ from cosim.report.web.pictures import LivePictures
 from cosim.talk.publish import Subscriber, TickSnapshot
 
 _KINDS = {"f": "double", "b": "bool"}
+_AGAIN = 1.0  # s of wall time after which a viewer that has come meanwhile learns where nodes stand
 
 
-class LiveServer(ServerListener):
+class LiveServer:
     """A server at `host`:`port` (0: the system chooses) for what is published, by the run whose folder is `folder`.
 
     Raises `SetupError` where it cannot listen.
@@ -30,12 +32,10 @@ class LiveServer(ServerListener):
         self._folder, self._context = folder, foxglove.Context()
         self._topics: Topics | None = None
         self._known: Mapping[int, SlotTable] = {}
-        self._asked = False  # somebody has subscribed who does not know yet where nodes stand
         try:
             self._server = foxglove.start_server(
-                name="continuum-cosim", host=host, port=port, capabilities=[Capability.Time], server_listener=self,
-                context=self._context,
-            )  # fmt: skip
+                name="continuum-cosim", host=host, port=port, capabilities=[Capability.Time], context=self._context
+            )
         except (OSError, RuntimeError) as error:
             raise SetupError(f"cannot serve at {host}:{port}: {error}; choose another --port or --host") from error
         self.address = f"ws://{host}:{self._server.port}"
@@ -44,17 +44,13 @@ class LiveServer(ServerListener):
         """End all connections."""
         self._server.stop()
 
-    def on_subscribe(self, client: Client, channel: ChannelView) -> None:
-        """Somebody wants a topic."""
-        self._asked = True
-
     def _begin(self, snapshot: TickSnapshot) -> Topics:
         """The topics of the run that `snapshot` is of."""
         if self._topics is not None:
             self._topics.close()
             self._server.clear_session()
         scene = snapshot.scene
-        self._run, self._known, self._events, self._asked = snapshot.run, {}, 0, True
+        self._run, self._known, self._events, self._due = snapshot.run, {}, 0, 0.0
         self._signals: dict[str, SignalMessage] = {}
         self._names = {fleet["first"]: fleet["name"] for fleet in scene["fleets"]}
         self._fleets: dict[str, str] = {}
@@ -85,8 +81,8 @@ class LiveServer(ServerListener):
             found[frame.signal] += zip([frame.time] * len(names), names, *columns, strict=True)
         for row in found.get("mobility", ()):
             self._still.pop(row[1], None)
-        if self._asked:
-            self._asked = False
+        if (now := monotonic()) >= self._due:
+            self._due = now + _AGAIN
             self._topics.places(snapshot.time, self._still.values())
         self._topics.moment(snapshot.time, found)
         events = snapshot.state.get("events", {"count": 0, "recent": []})
