@@ -75,8 +75,8 @@ def _add(app: typer.Typer, name: str, kind: str = "commands", brief: bool = Fals
         try:
             found = plugins.load(kind, name)
         except SetupError as error:
-            settings = {"ignore_unknown_options": True}
-            app.command(name, help=f"Not there: {error}", context_settings=settings)(_absent(error))
+            settings, reason = {"ignore_unknown_options": True}, f"Not there: {error}"
+            app.command(name, help=reason, short_help=reason, context_settings=settings)(_absent(error))
             return
     if brief:
         app.command(name, short_help=_line(found))(options)
