@@ -108,6 +108,7 @@ def test_it_prints_one_json_object_with_the_documented_keys(name):
     assert set(keys) <= set(found)
 
 
+@needs(*EXTENSIONS.values())
 def test_the_page_names_every_benchmark():
     files = [path for folder in benchmarks.__path__ for path in Path(folder).glob("*.py")]
     runnable = {path.stem for path in files if "--json" in path.read_text("utf-8")}
