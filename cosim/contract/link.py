@@ -81,9 +81,7 @@ class BackQuantities:
 class LinkQuantities(BackQuantities):
     """The plain numbers of a link as a whole."""
 
-    energy: Annotated[float, DeclaredQuantity("energy per bit", "that the link itself uses", batched=True)] = (
-        0.0  # J/bit
-    )
+    energy: Annotated[float, _ENERGY] = 0.0  # J/bit
 
 
 INTEGERS: Mapping[str, EngineInteger] = marks(LinkState, EngineInteger)
