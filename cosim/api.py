@@ -39,7 +39,7 @@ from cosim.results.replications import MAIN, group_warnings
 from cosim.results.resume import scenario_in
 from cosim.results.sweep import run_sweep
 from cosim.scenario.load import load
-from cosim.scenario.sweep import expand, repeated
+from cosim.scenario.sweep import expand
 from cosim.scenario.sweep import seeds as read_seeds
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def sweep(
     with _file_of(scenario) as file:
         loaded = load(file, overrides)
         chosen = read_seeds(seeds) if isinstance(seeds, str) else list(seeds or ())
-        variants = [*expand(loaded)] if not chosen else repeated(expand(loaded), chosen)
+        variants = expand(loaded, chosen)
         folder = run_sweep(
             file, variants, make_executor(executor, workers), base=Path(out), overrides=overrides, driver=driver
         )

@@ -28,7 +28,7 @@ def check(
     from cosim.scenario.plan.compile import checked
     from cosim.scenario.plan.estimate import estimate
     from cosim.scenario.plan.variants import looked_at
-    from cosim.scenario.sweep import expand
+    from cosim.scenario.sweep import size
 
     with errors(as_json):
         distrust(untrusted)
@@ -38,7 +38,7 @@ def check(
         warned = [
             one for one in plan.warnings if common is None or one in common
         ]  # else some run of the sweep has none
-        cost, runs = estimate(plan), len(expand(loaded))
+        cost, runs = estimate(plan), size(loaded)
         summary = {
             "scenario": plan.name,
             "ok": True,

@@ -134,7 +134,7 @@ def _run_once(
 ) -> None:
     from cosim.results.session import run_plan
     from cosim.scenario.plan.compile import checked
-    from cosim.scenario.sweep import expand
+    from cosim.scenario.sweep import size
 
     loaded, plan = checked(scenario, overrides, force=force)
     if plan.scene.real == "containers":
@@ -154,7 +154,7 @@ def _run_once(
             return
 
     def carry_out(progress: RunProgress) -> Outcome:
-        if (runs := len(expand(loaded))) > 1:
+        if (runs := size(loaded)) > 1:
             progress.say(f"one run, without the sweep; cosim sweep makes its {runs:,} runs")
         return run_plan(
             plan, out, driver=driver, publish=publish, control=control, progress=progress.tick, say=progress.say,

@@ -53,13 +53,13 @@ def sweep(
     """Run every combination of the scenario's `sweep` block; runs that are there already are kept."""
     from cosim.scenario.load import load
     from cosim.scenario.plan.variants import wrong_values
-    from cosim.scenario.sweep import expand, repeated, seeds
+    from cosim.scenario.sweep import expand, seeds
 
     with errors(as_json):
         distrust(untrusted)
         loaded = load(scenario, overrides or ())
         refuse(wrong_values(loaded))
-        variants = [*expand(loaded)] if seed is None else repeated(expand(loaded), seeds(seed))
+        variants = expand(loaded, [] if seed is None else seeds(seed))
         if dry:
             emit(
                 {"runs": [dict(variant.assignments) for variant in variants]},

@@ -46,31 +46,38 @@ class Variant:
         )
 
 
-def expand(scenario: Loaded | Mapping[str, Any]) -> list[Variant]:
+def expand(scenario: Loaded | Mapping[str, Any], chosen: Sequence[int] = ()) -> list[Variant]:
     """All combinations of a loaded scenario's `sweep` (or of such a mapping); the last key varies fastest.
 
-    A scenario without a sweep has one variant that sets nothing. Raises `ScenarioError` for values
-    that are none and for more than 100,000 combinations.
+    A scenario without a sweep has one variant that sets nothing. With `chosen` seeds each variant has all of them, and
+    a seed that it sets itself gives way. Raises `ScenarioError` for values that are none and for more than 100,000
+    combinations.
     """
+    choices = _choices(scenario)
+    found = [dict(zip(choices, one, strict=True)) for one in product(*choices.values())]
+    return [Variant({**one, "run.seed": seed}) for one in found for seed in chosen] or [*map(Variant, found)]
+
+
+def size(scenario: Loaded) -> int:
+    """How many variants `expand` gives, without making them. Raises `ScenarioError` as it does."""
+    return math.prod(map(len, _choices(scenario).values()))
+
+
+def _choices(scenario: Loaded | Mapping[str, Any]) -> dict[str, Sequence[Any]]:
+    """The values of each path."""
     if isinstance(scenario, Mapping):
         sweep, problem = scenario, Problem("a sweep", "sweep")
     else:
         sweep, where = scenario.scenario.sweep, scenario.place(("sweep",))
         problem = Problem("a sweep", "sweep", where.file, where.line, where.column)
     try:
-        choices = {path: values(written) for path, written in sweep.items()}
+        choices: dict[str, Sequence[Any]] = {path: values(written) for path, written in sweep.items()}
     except ValueError as error:
         raise ScenarioError(Problem(str(error), "sweep", problem.file, problem.line, problem.column)) from None
-    count = math.prod(len(choice) for choice in choices.values())
-    if count > MOST_VARIANTS:
+    if (count := math.prod(map(len, choices.values()))) > MOST_VARIANTS:
         message = f"has {count:,} combinations, more than {MOST_VARIANTS:,}"
         raise ScenarioError(Problem(message, "sweep", problem.file, problem.line, problem.column, "take fewer values"))
-    return [Variant(dict(zip(choices, chosen, strict=True))) for chosen in product(*choices.values())]
-
-
-def repeated(variants: Sequence[Variant], chosen: Sequence[int]) -> list[Variant]:
-    """Every variant with each of the `chosen` seeds; a seed that the variant sets itself gives way."""
-    return [Variant({**variant.assignments, "run.seed": seed}) for variant in variants for seed in chosen]
+    return choices
 
 
 def values(written: object) -> list[Any]:
