@@ -81,10 +81,9 @@ def failures(table: Table, subject: str, findings: list[Finding]) -> NDArray[np.
             raise ScenarioError(Problem(message, "calibrate", table.path))
         if lost.any():
             failed |= lost
-            some = (
-                f"{int(lost.sum())} rows are of tasks that failed ('{name}' is '{words[lost][0]}'); they are left out"
-            )
-            findings.append(Finding("failed", subject, some, int(lost.sum())))
+            count = int(lost.sum())
+            some = f"{count} rows are of tasks that failed ('{name}' is '{words[lost][0]}'); they are left out"
+            findings.append(Finding("failed", subject, some, count))
     return failed
 
 
