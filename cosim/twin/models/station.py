@@ -29,10 +29,8 @@ Recorded = tuple[Floats, Floats]  # (n,) s: when requests came, in order; when t
 
 _SERVERS = (1, 2, 3, 4, 6, 8)  # tried: workers of a service on a machine of today
 CLEARLY = 0.85  # of the misfit of a simpler station: then another is taken
-_APART, _DEVIATIONS = (
-    3.0,
-    2.5,
-)  # times the first mode; two are seen 2 deviations apart (K. Ashman et al., AJ 108, 1994)
+_APART = 3.0  # times the first mode, at which another one may be of its own
+_DEVIATIONS = 2.5  # apart; two modes are seen at 2 (K. Ashman et al., AJ 108, 1994)
 _FROM = (0.2, 0.1), (0.2, 0.35), (0.8, 0.1)  # to begin with: spread, latency over the median response
 _AGAIN = 0.97  # of the misfit of fewer servers: below it more are tried
 _WAY = 0.4  # of the median response, at most: a longer way looks like servers without end
