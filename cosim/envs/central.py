@@ -137,8 +137,7 @@ class OffloadEnv(_ScenarioEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin a run. `seed` is that of the scenario; without one each run has another."""
-        self._under_way.clear()
-        self._ended = self._counted = 0.0
+        self._under_way, self._ended, self._counted = {}, 0.0, 0.0
         return super().reset(seed=seed, options=options)
 
     def _reward(self, before: State) -> float:
