@@ -171,7 +171,7 @@ def _problem(details: list[Any], way: Keys, model: type[BaseModel], root: Item, 
     if kind == "extra_forbidden":
         known = keys_of(model, way[:-1]) or {}
         hint = (
-            "decimals are written with a point, as 2.5"
+            "within { }, text with a comma needs quotes; a decimal has a point, as 2.5"
             if str(at[-1])[:1].isdigit()
             else did_you_mean(str(at[-1]), known)
         )

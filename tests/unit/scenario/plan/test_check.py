@@ -99,7 +99,7 @@ def test_what_would_end_a_run_is_found_with_its_line(write, old, new, path, repo
         ("duration: 10 s", "duration: 10\u00a0s", "run.duration", "ordinary space"),
         ("10 Mbit/s", "10 mbit/s", "links.0.rate", "did you mean 'Mbit/s'?"),
         ("10 Mbit/s", "'1,5 Mbit/s'", "links.0.rate", "decimals have a point"),
-        ("rate: 10 Mbit/s", "rate: 10 Mbit/s, loss: 0,5 %", "links.0.5 %", "decimals are written with a point"),
+        ("rate: 10 Mbit/s", "rate: 10 Mbit/s, loss: 0,5 %", "links.0.5 %", "text with a comma needs quotes"),
         ("2 x 1 GHz", "99999999 x 1 GHz", "nodes.edge.cpu", "more than 999,999 cores"),
         ("cam-[1..3]: {", "cam-[1..99999999999]: {", "nodes.cam-[1..99999999999]", "stands for more than"),
         ("kind: edge,", "kind: edge, at: [1e12 m, 0 m],", "nodes.edge.at.0", "at most 100000000 m"),
