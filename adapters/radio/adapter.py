@@ -26,10 +26,10 @@ from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.faults import Faults
 from cosim.contract.frame import Array, Frame
+from cosim.contract.records import Floats
 from cosim.physics.radio import cells, nr, power, sharing
 from cosim.physics.radio.cells import Receivers, Transmitters
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 

@@ -12,10 +12,11 @@ from cosim.adapters.replay.backend import FLIGHTS, kind_of
 from cosim.adapters.replay.check import fleets
 from cosim.adapters.replay.config import ReplayConfig
 from cosim.adapters.replay.reading import moment, trajectories
-from cosim.adapters.replay.trajectories import COLUMNS, HELD, Floats, Indices
+from cosim.adapters.replay.trajectories import COLUMNS, HELD, Indices
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Array, Frame
+from cosim.contract.records import Floats
 from cosim.contract.signals import VEHICLE
 from cosim.contract.slots import SlotBook
 
