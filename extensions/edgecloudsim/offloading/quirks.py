@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cosim.extensions.edgecloudsim.offloading.study import Model
 
+
 @dataclass(frozen=True, slots=True)
 class OffloadingQuirk:
     """One behaviour: whose it is, and why it is wrong or odd."""
