@@ -10,7 +10,7 @@ from cosim.adapters.continuum.mlsysops import MlsysopsConfig
 from cosim.adapters.continuum.network import NetworkConfig
 from cosim.contract.adapter import AdapterConfig
 from cosim.contract.block import OnlyWith
-from cosim.contract.hints import nearest
+from cosim.contract.hints import known_or_own
 from cosim.contract.plugins import installed
 from cosim.contract.signals import NODE_EVENTS, TASK_EVENTS
 from cosim.contract.trust import NoCode, Words
@@ -19,13 +19,7 @@ from cosim.schedulers import scheduler_names
 
 
 def _known(name: str) -> str:
-    """Functions of the user's own are imported when the run starts, not when the scenario is read."""
-    names = (*scheduler_names(), *installed("agents"))
-    if ":" not in name and name not in names:
-        near = nearest(name, names)
-        hint = f"; did you mean '{near}'?" if near else ";"
-        raise ValueError(f"there is no scheduler '{name}'{hint} known: {', '.join(names)}, or module:function")
-    return name
+    return known_or_own(name, (*scheduler_names(), *installed("agents")), "scheduler")
 
 
 def _once(names: list[str]) -> list[str]:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig
 from cosim.contract.block import OnlyWith
-from cosim.contract.hints import nearest
+from cosim.contract.hints import known_or_own
 from cosim.contract.trust import NoCode, Words
 
 SPACING = {"15 kHz": 15e3, "30 kHz": 30e3}  # Hz
@@ -38,12 +38,7 @@ class ModemSnr(BaseModel):
 
 
 def _known(name: str) -> str:
-    """Functions of the user's own are imported when the run starts, not when the scenario is read."""
-    if ":" not in name and name not in RESPONSES:
-        near = nearest(name, RESPONSES)
-        hint = f"did you mean '{near}'? " if near else ""
-        raise ValueError(f"there is no response '{name}'; {hint}known: {', '.join(RESPONSES)}, or module:function")
-    return name
+    return known_or_own(name, RESPONSES, "response")
 
 
 class Response(BaseModel):
