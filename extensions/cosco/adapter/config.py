@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig
-from cosim.contract.block import OnlyWith
+from cosim.contract.block import Block, OnlyWith
 from cosim.contract.hints import known_or_own
 from cosim.contract.trust import NoCode, Words
 from cosim.schedulers import scheduler_names, takes
@@ -23,10 +23,9 @@ def _known(name: str) -> str:
     return known_or_own(name, dict.fromkeys((*POLICIES, *scheduler_names("interval"))), "policy")
 
 
-class Container(BaseModel):
+class Container(Block):
     """What the containers of one workload demand."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     demand: Clock | None = Field(None, description="cycles per second that a container is given at least")
     peak: Clock | None = Field(None, description="cycles per second that it can use at most")
 
