@@ -16,9 +16,10 @@ from functools import partial
 import numpy as np
 
 from benchmarks.measure import Table, child_seconds, mapped, parser, print_result, verdict
+from cosim.contract.records import Floats
 from cosim.physics.vehicles import Copter, VehicleFleet
 from cosim.physics.vehicles.gusts import Gusts
-from cosim.physics.vehicles.swarm import Floats, Formation, LaneSweep, Policy, RelayChain, SwarmGroups
+from cosim.physics.vehicles.swarm import Formation, LaneSweep, Policy, RelayChain, SwarmGroups
 
 KEPT = 2.0  # m
 HEIGHT, SPACING, TICK = 15.0, 5.0, 0.1  # m, m, s

@@ -39,8 +39,7 @@ from cosim.results.replications import MAIN, group_warnings
 from cosim.results.resume import scenario_in
 from cosim.results.sweep import run_sweep
 from cosim.scenario.load import load
-from cosim.scenario.sweep import expand
-from cosim.scenario.sweep import seeds as read_seeds
+from cosim.scenario.plan.variants import runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,13 +165,12 @@ def sweep(
 ) -> Runs:
     """Every combination of the scenario's `sweep` block, each with all `seeds` ("1..10" or numbers).
 
-    `executor` is "local", "ray" or "ray:ADDRESS". Runs that are there already are kept. Raises `RunError`
-    that names the first run which did not complete; the others are kept, and the same call makes the rest.
+    `executor` is "local", "ray" or "ray:ADDRESS". Runs that are there already are kept. Raises `ScenarioError`
+    before the first run starts when one of them has a wrong value, and `RunError` that names the first run
+    which did not complete; the others are kept, and the same call makes the rest.
     """
     with _file_of(scenario) as file:
-        loaded = load(file, overrides)
-        chosen = read_seeds(seeds) if isinstance(seeds, str) else list(seeds or ())
-        variants = expand(loaded, chosen)
+        variants = runs_of(load(file, overrides), seeds)
         folder = run_sweep(
             file, variants, make_executor(executor, workers), base=Path(out), overrides=overrides, driver=driver
         )

@@ -13,12 +13,12 @@ from cosim.adapters.continuum.world import slots_of
 from cosim.contract.entities import Node, Scene
 from cosim.contract.frame import Frame
 from cosim.contract.node_keys import Cell, Radio
+from cosim.contract.records import Flags, Floats, Ints
 from cosim.engine.continuum import network
 from cosim.engine.continuum.engine import Engine
 from cosim.physics.radio import power
 
-Floats = NDArray[np.float64]
-Slots = NDArray[np.int64]
+Slots = Ints
 
 _DEFAULT_CELL = Cell()  # of an access point without `cell`; as the block's defaults
 _DEFAULT_RADIO = Radio()
@@ -66,7 +66,7 @@ class Access:
         self._wide = np.flatnonzero(cloud[links.link_a] != cloud[links.link_b])
         self._nominal = links.link_rate[self._wide]
 
-    def frame(self, time: float, present: NDArray[np.bool_], mobility: Sequence[Frame]) -> Frame:
+    def frame(self, time: float, present: Flags, mobility: Sequence[Frame]) -> Frame:
         """The columns of `link` that the continuum reads, for all devices that are there and have a place."""
         for frame in mobility:
             self._place[frame.slot] = np.column_stack([frame["x"], frame["y"], frame["z"]])
@@ -125,7 +125,7 @@ class Access:
             return *self._radio(slots, distance, level, cell), delay
         return up, down, cell, delay
 
-    def _nearest(self, slots: Slots, antenna: Floats, failed: NDArray[np.bool_], reach: float) -> Slots:
+    def _nearest(self, slots: Slots, antenna: Floats, failed: Flags, reach: float) -> Slots:
         """(n,) the nearest access point of each device; those that have not moved keep theirs until a point fails."""
         if not np.array_equal(failed, self._failed):
             self._looked[:] = np.nan

@@ -23,7 +23,7 @@ from cosim.adapters.continuum.keys import PLACING, ScaleComponent, SetScheduler
 from cosim.adapters.continuum.real_load import RealLoad
 from cosim.adapters.continuum.trace import EventTraces
 from cosim.adapters.continuum.world import ContinuumWorld, build, slots_of
-from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.adapter import Context, InMemory, Inputs, Summary
 from cosim.contract.entities import Event, Scene
 from cosim.contract.errors import refuse
 from cosim.contract.faults import LinkChanges
@@ -36,15 +36,12 @@ from cosim.schedulers import scheduler
 log = logging.getLogger(__name__)
 
 
-class ContinuumAdapter:
+class ContinuumAdapter(InMemory[ContinuumConfig]):
     """The compute continuum.
 
     step(t) first lets the interval up to t pass under the links and nodes known at its beginning,
     each scenario event at its own time; then takes over who is there and how the radio is at t.
     """
-
-    def __init__(self, config: ContinuumConfig) -> None:
-        self._config = config
 
     def start(self, context: Context) -> None:
         """Build the engine. Raises `ScenarioError` for what `check` finds."""
@@ -162,9 +159,6 @@ class ContinuumAdapter:
     def _set_point(self, node: str, point: int) -> None:
         """Let the cores of a node run at one of its operating points from now on."""
         self._engine.set_points([self._slot_of[node]], [point])
-
-    def close(self) -> None:
-        """Nothing to release: all of it is memory."""
 
     def _advance(self, until: float) -> None:
         while self._scaler is not None and (due := self._scaler.due) < until:

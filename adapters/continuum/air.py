@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract.frame import Frame
+from cosim.contract.records import Flags, Floats, Ints
 
-Floats = NDArray[np.float64]
-Slots = NDArray[np.int64]
+Slots = Ints
 _COLUMNS = ("uplink_rate", "downlink_rate", "delay", "loss")  # of `link`, in the order of the fields
 
 
@@ -31,10 +30,10 @@ class Air:
         none = np.empty(0, np.int64)
         return Air(none, none, *(np.empty(0) for _ in _COLUMNS))
 
-    def following(self, frames: Sequence[Frame], present: NDArray[np.bool_]) -> Air:
+    def following(self, frames: Sequence[Frame], present: Flags) -> Air:
         """The radio by these `link` frames; devices that are no longer in them have lost their cell."""
 
-        def column(name: str) -> NDArray[np.float64]:
+        def column(name: str) -> Floats:
             return np.concatenate([frame[name] for frame in frames]) if frames else np.empty(0)
 
         slot = np.concatenate([frame.slot for frame in frames]).astype(np.int64) if frames else np.empty(0, np.int64)
@@ -50,7 +49,7 @@ class Air:
             *(np.concatenate([column(name)[here], nothing]) for name in _COLUMNS),
         )
 
-    def of(self, present: NDArray[np.bool_]) -> Air:
+    def of(self, present: Flags) -> Air:
         """The rows of devices that are present."""
         here = present[self.slot]
         return Air(*(getattr(self, one.name)[here] for one in fields(self)))

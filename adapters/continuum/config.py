@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from cosim.adapters.continuum.mlsysops import MlsysopsConfig
 from cosim.adapters.continuum.network import NetworkConfig
 from cosim.contract.adapter import AdapterConfig
-from cosim.contract.block import OnlyWith
-from cosim.contract.hints import nearest
+from cosim.contract.block import Block, OnlyWith
+from cosim.contract.hints import known_or_own
 from cosim.contract.plugins import installed
 from cosim.contract.signals import NODE_EVENTS, TASK_EVENTS
 from cosim.contract.trust import NoCode, Words
@@ -19,13 +19,7 @@ from cosim.schedulers import scheduler_names
 
 
 def _known(name: str) -> str:
-    """Functions of the user's own are imported when the run starts, not when the scenario is read."""
-    names = (*scheduler_names(), *installed("agents"))
-    if ":" not in name and name not in names:
-        near = nearest(name, names)
-        hint = f"; did you mean '{near}'?" if near else ";"
-        raise ValueError(f"there is no scheduler '{name}'{hint} known: {', '.join(names)}, or module:function")
-    return name
+    return known_or_own(name, (*scheduler_names(), *installed("agents")), "scheduler")
 
 
 def _once(names: list[str]) -> list[str]:
@@ -40,10 +34,9 @@ EventName = Literal[
 ]  # fmt: skip
 
 
-class TraceConfig(BaseModel):
+class TraceConfig(Block):
     """Which tasks and nodes are followed while it happens, see the signals `task_event` and `node_event`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     workloads: Literal["all"] | list[Words] = Field("all", description="all, or names; [] for none")
     nodes: Words | list[Words] = Field("all", description="all, or nodes whose own events are reported; [] for none")
     events: Literal["all"] | list[EventName] = Field("all", description="all, or names of events of tasks and nodes")
@@ -62,19 +55,17 @@ class TraceConfig(BaseModel):
 Discipline = Literal["sharing", "fcfs", "priority", "edf"]
 
 
-class QuotaConfig(BaseModel):
+class QuotaConfig(Block):
     """CPU time for all tasks on a node together, as the kernel's CFS bandwidth control gives it to a group."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     period: Period = Field(0.1, description="after which the quota is given again (cpu.cfs_period_us; default 100 ms)")
     quota: Period = Field(description="CPU time of all cores together in a period (cpu.cfs_quota_us)")
     burst: Duration = Field(0.0, description="CPU time left over that is kept at most (cpu.cfs_burst_us)")
 
 
-class DecidingConfig(BaseModel):
+class DecidingConfig(Block):
     """A node that works on each decision before it is made."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     on: Words = Field(description="node whose cores do it, beside the tasks that it computes")
     takes: Literal["measured"] | Period = Field(
         alias="as",
@@ -83,10 +74,9 @@ class DecidingConfig(BaseModel):
     )
 
 
-class AutoscaleConfig(BaseModel):
+class AutoscaleConfig(Block):
     """Hosts of a kind that start and stop, one at a time; those that are off cost nothing to own."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     least: int = Field(1, ge=1, description="hosts that always run; the first ones of the file do at the start")
     start: float = Field(description="tasks per core of the running and booting hosts above which one is started", gt=0)
     stop: float = Field(
@@ -101,10 +91,9 @@ class AutoscaleConfig(BaseModel):
         return self
 
 
-class FailureConfig(BaseModel):
+class FailureConfig(Block):
     """Failures that come by themselves, with exponential times up and down."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     mtbf: Period = Field(description="mean time up, from a repair to the next failure")
     repair: Period = Field(description="mean time to repair")
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.contract.entities import AcceleratorQuantities, Node, Power, ScalingQuantities
-from cosim.contract.entities import Scaling as Points
+from cosim.contract.entities import Node
+from cosim.contract.equipment import AcceleratorQuantities, Power, ScalingQuantities
+from cosim.contract.equipment import Scaling as Points
 from cosim.contract.frame import Frame
 from cosim.contract.quantity import carried
 from cosim.contract.signals import ACCELERATORS

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from cosim.contract.block import Block
 from cosim.contract.trust import FileName, Trusted, Words
 from cosim.contract.units import Duration
 
 
-class UpdateConfig(BaseModel):
+class UpdateConfig(Block):
     """A change of the applications while the run goes on."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     at: Duration = Field(description="when")
     deploy: FileName | None = Field(None, description="file of applications that come, or replace those of their names")
     remove: Words | None = Field(None, description="name of an application that goes")
@@ -25,10 +25,9 @@ class UpdateConfig(BaseModel):
         return self
 
 
-class MlsysopsConfig(BaseModel):
+class MlsysopsConfig(Block):
     """Policy files of the MLSysOps framework, and their inputs."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     policies: Annotated[list[str], Field(min_length=1), Trusted("runs code")] = Field(
         description="policy files (initialize, analyze, plan), seen from the scenario's folder"
     )

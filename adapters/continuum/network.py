@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from cosim.contract import units
-from cosim.contract.block import OnlyWith
+from cosim.contract.block import Block, OnlyWith
 
 
-class NetworkConfig(BaseModel):
+class NetworkConfig(Block):
     """How devices reach edge nodes, and these the cloud. Figures are taken anew at every step and hold for a step."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     model: Literal["empirical-wlan", "mm1", "cellular", "close-in"] = Field(
         description="measured 802.11 throughput, M/M/1 per access point, fixed rate per cell, path loss and Shannon"
     )

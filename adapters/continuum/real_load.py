@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.adapters.continuum.equipment import power_table
 from cosim.contract.entities import Node, Scene
 from cosim.contract.frame import Frame
+from cosim.contract.records import Flags, Floats, Ints
 from cosim.contract.signals import NODE_METERS
 from cosim.engine.continuum.power import table
 
-Floats = NDArray[np.float64]
 _METERS = [NODE_METERS.index(name) for name in NODE_METERS if name not in ("none", "modelled")]
 
 
@@ -50,9 +49,7 @@ class RealLoad:
             metered = here & np.isin(frame["meter"], _METERS) & np.isfinite(frame["power"])
             self._watts[frame.slot[metered]] = frame["power"][metered]
 
-    def passed(
-        self, slots: NDArray[np.int64], span: Floats, share: Floats, energy: Floats, up: NDArray[np.bool_]
-    ) -> None:
+    def passed(self, slots: Ints, span: Floats, share: Floats, energy: Floats, up: Flags) -> None:
         """Enter an interval of `span` (s) with the engine's `share` of the cores and `energy` (J), all (n,)."""
         measured = np.where(up, self._share[slots], np.nan)
         for k in np.flatnonzero(np.isfinite(measured) & (span > 0.0)).tolist():

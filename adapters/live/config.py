@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from cosim.contract.adapter import AdapterConfig
-from cosim.contract.block import OnlyWith
+from cosim.contract.block import Block, OnlyWith
 from cosim.contract.trust import Trusted, Words
 from cosim.contract.units import Fraction, Period
 
 
-class OffloadBlock(BaseModel):
+class OffloadBlock(Block):
     """How tasks of a workload are run on live nodes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     share: Fraction = Field(1.0, description="of the workload's arrivals")
     run: Literal["busy", "matrix", "image", "forward"] = Field(
         "busy",

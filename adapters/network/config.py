@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from cosim.contract.adapter import AdapterConfig
+from cosim.contract.block import Block
 from cosim.contract.trust import Trusted
 from cosim.contract.units import Duration, Fraction, Period
 
 
-class Threshold(BaseModel):
+class Threshold(Block):
     """How far what is measured may be off."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     delay: Duration = Field(10e-3, description="of the mean of one way")
     loss: Fraction = Field(0.02, description="beyond the interval of what was counted (99.9 %)")
     rate: Fraction = Field(0.2, description="of the rate, relative")
 
 
-class ProbeConfig(BaseModel):
+class ProbeConfig(Block):
     """Measurements of links from inside the nodes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     at_start: bool = Field(True, description="measure once, from the first step on that has links")
     pairs: int = Field(8, ge=1, le=256, description="links to be measured, spread over all that are up both ways")
     threshold: Threshold = Field(Threshold(), description="beyond which a link counts as deviating")

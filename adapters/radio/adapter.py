@@ -22,22 +22,19 @@ from cosim.adapters.radio.response import responses, restore
 from cosim.adapters.radio.scenery import Devices, Stations
 from cosim.adapters.radio.state import RadioRows, Traffic
 from cosim.adapters.radio.summary import Totals
-from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.adapter import Context, InMemory, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.faults import Faults
 from cosim.contract.frame import Array, Frame
+from cosim.contract.records import Floats
 from cosim.physics.radio import cells, nr, power, sharing
 from cosim.physics.radio.cells import Receivers, Transmitters
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 
-class RadioAdapter:
+class RadioAdapter(InMemory[RadioConfig]):
     """Holds the state of every device-cell pair and turns it into links, once per step."""
-
-    def __init__(self, config: RadioConfig) -> None:
-        self._config = config
 
     def start(self, context: Context) -> None:
         """Read cells and devices from the scene. Raises `ScenarioError` for what `check` finds."""
@@ -93,9 +90,6 @@ class RadioAdapter:
         """Handovers, coverage and mean link quality over all device steps, and the load per cell."""
         found = {"model": self._config.model, "range": self._reach, **self._totals.summary()}
         return {**found, **self._connections_and_jammers()}
-
-    def close(self) -> None:
-        """There is nothing to release."""
 
     def _locate(self, inputs: Inputs) -> tuple[Ints, bool]:
         """The slots (n,) of the present devices in ascending order, and whether a cell moved."""

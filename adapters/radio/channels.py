@@ -9,14 +9,13 @@ from cosim.adapters.radio.config import RadioConfig
 from cosim.adapters.radio.propagation import in_sight, sights
 from cosim.adapters.radio.scenery import Stations
 from cosim.adapters.radio.state import RadioRows
+from cosim.contract.records import Flags, Floats
 from cosim.physics.radio import fading, power
 from cosim.physics.radio.pathloss import LIGHT
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Index = NDArray[np.int64]
 Keys = NDArray[np.uint64]
-Flags = NDArray[np.bool_]
 
 _MOST_BLOCKS = 32.0  # fading blocks of a channel
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig
-from cosim.contract.block import OnlyWith
-from cosim.contract.hints import nearest
+from cosim.contract.block import Block, OnlyWith
+from cosim.contract.hints import known_or_own
 from cosim.contract.trust import NoCode, Words
 
 SPACING = {"15 kHz": 15e3, "30 kHz": 30e3}  # Hz
@@ -17,10 +17,9 @@ Decibels = Annotated[float, units.Unit("gain", ge=0.0)]  # dB
 RESPONSES = ("other-cell", "other-carrier", "spare-cell", "relay-drone", "disconnect")
 
 
-class LinkFailure(BaseModel):
+class LinkFailure(Block):
     """Radio link failure by timers, TS 38.331 5.3.10 with N310 = N311 = 1, and what follows."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     in_sync: units.Gain = Field(-6.0, description="SINR that ends T310; Q_in, 2 % errors on the control channel")
     t310: units.Duration = Field(1.0, description="for how long the link may be out of sync; a value of TS 38.331 T310")
     access: units.Duration = Field(
@@ -28,28 +27,21 @@ class LinkFailure(BaseModel):
     )
 
 
-class ModemSnr(BaseModel):
+class ModemSnr(Block):
     """The SNR that a phone's modem reports; the defaults are fitted to phones on 5G (Raca et al., MMSys 2020)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     offset: units.Gain = Field(-1.3, description="reported at a SINR of 0 dB")
     slope: float = Field(0.24, ge=0.0, le=2.0, description="dB that it rises per dB of the channel's SINR")
     spread: Decibels = Field(5.7, description="standard deviation of single reports")
 
 
 def _known(name: str) -> str:
-    """Functions of the user's own are imported when the run starts, not when the scenario is read."""
-    if ":" not in name and name not in RESPONSES:
-        near = nearest(name, RESPONSES)
-        hint = f"did you mean '{near}'? " if near else ""
-        raise ValueError(f"there is no response '{name}'; {hint}known: {', '.join(RESPONSES)}, or module:function")
-    return name
+    return known_or_own(name, RESPONSES, "response")
 
 
-class Response(BaseModel):
+class Response(Block):
     """What a device does when a detector raises an alarm for it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     do: Annotated[str, AfterValidator(_known), NoCode()] = Field(
         description="other-cell, other-carrier: leave for one; spare-cell, relay-drone: for one that is woken, or "
         "that a drone carries; disconnect: leave the air; or module:function, a policy of your own"

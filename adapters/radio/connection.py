@@ -6,11 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.adapters.radio.config import LinkFailure
+from cosim.contract.records import Flags, Floats
 from cosim.contract.signals import CONNECTION_STATES
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
-Flags = NDArray[np.bool_]
 
 _FIRST, _LAST = 0x4601, 0xFFEF  # RNTIs: srsRAN starts at the first; the last of TS 38.321 table 7.1-1
 DETACHED, CONNECTED, OUT_OF_SYNC, RE_ESTABLISHING = range(len(CONNECTION_STATES))  # codes in the signal `ue`

@@ -9,11 +9,11 @@ from cosim.adapters.radio.channels import Channels, Fading, moved
 from cosim.adapters.radio.jammers import JammerPower, Jammers
 from cosim.adapters.radio.scenery import Stations
 from cosim.adapters.radio.state import RadioRows
+from cosim.contract.records import Floats
 from cosim.physics.radio import power
 from cosim.physics.radio.effective import FadedJam
 from cosim.physics.radio.fading import add_faded, pair_keys, strongest_others
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Index = NDArray[np.int64]
 Keys = NDArray[np.uint64]

@@ -14,12 +14,12 @@ from cosim.adapters.radio.scenery import Stations
 from cosim.contract.adapter import Context
 from cosim.contract.frame import Array
 from cosim.contract.jammer import Jammer
+from cosim.contract.records import Flags, Floats
 from cosim.physics.radio import jamming, nr, power
 from cosim.physics.radio.cells import Receivers, Transmitters
 from cosim.physics.radio.jammer_set import JammerSet, on_cells
 from cosim.physics.radio.shadowing import device_keys
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 _SSB_BLOCKS = 20  # resource blocks of a synchronisation block, TS 38.300 5.2.4
@@ -67,7 +67,7 @@ class Jammers(JammerSet):
         self._before: Floats | None = None  # (J, 3) m, antennas at the last step
         self._stations_before: Floats | None = None
 
-    def move(self, time: float, position: Floats, failed: NDArray[np.bool_], busy: NDArray[np.bool_]) -> None:
+    def move(self, time: float, position: Floats, failed: Flags, busy: Flags) -> None:
         """Take in the `position` (slots, 3) and set the power at `time`; `busy` (m,) cells have traffic."""
         self.place = position[self.slots]
         self.emit(time, failed, np.asarray((self.touches & busy).any(axis=1)))

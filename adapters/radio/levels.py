@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from cosim.adapters.radio.config import RadioConfig
 from cosim.adapters.radio.scenery import Devices, Stations
 from cosim.contract.frame import Array, Frame
+from cosim.contract.records import Floats
 from cosim.physics.radio import power
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 

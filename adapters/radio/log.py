@@ -15,10 +15,10 @@ from cosim.adapters.radio.modem import LinkCapacity
 from cosim.adapters.radio.reception import LinkReception, Way
 from cosim.adapters.radio.scenery import Stations
 from cosim.contract.frame import Array, Frame
+from cosim.contract.records import Flags, Floats
 from cosim.physics.radio import power
 from cosim.physics.radio.reporting import modem_snr
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Keys = NDArray[np.uint64]
 
@@ -30,7 +30,7 @@ class Use:
     carried: LinkCapacity
     rate: Floats  # bit/s granted
     share: Floats  # of the cell's airtime while it is active
-    active: NDArray[np.bool_]  # a transfer is under way
+    active: Flags  # a transfer is under way
     queue: Floats  # s
     time: float  # part of the time that the direction has
 

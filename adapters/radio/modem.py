@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from cosim.adapters.radio.config import RadioConfig
 from cosim.adapters.radio.scenery import Stations
+from cosim.contract.records import Floats
 from cosim.physics.radio import nr
 from cosim.physics.radio.adaptation import adapt, ladder
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 _ROUNDS = 16  # blocks per step by which the outer loop moves on

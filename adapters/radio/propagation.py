@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.adapters.radio.config import RadioConfig
+from cosim.contract.records import Flags, Floats
 from cosim.physics.radio import aerial, cells, fading, sector
 from cosim.physics.radio.cells import CloseIn, PairRows, Receivers, Transmitters
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 LAWS = {
@@ -83,9 +83,7 @@ def receive_one(
     cells.receive_one(at, place, emitted, carrier, _close_in(config), rows)
 
 
-def in_sight(
-    config: RadioConfig, rows: Ints, cell: Ints, sight: Floats, ground: Floats, height: Floats
-) -> NDArray[np.bool_]:
+def in_sight(config: RadioConfig, rows: Ints, cell: Ints, sight: Floats, ground: Floats, height: Floats) -> Flags:
     """Which of `rows` (n,) see their `cell` (n,); `ground` and `height` (n,) m of their antennas."""
     law = LAWS[config.model]
     if law >= aerial.RMA_AV:

@@ -14,13 +14,12 @@ from cosim.adapters.radio.interferers import Interferers, steady
 from cosim.adapters.radio.jammers import JammerPower, Jammers
 from cosim.adapters.radio.scenery import Devices, Stations
 from cosim.adapters.radio.state import RadioRows, Traffic
+from cosim.contract.records import Flags, Floats
 from cosim.physics.radio import cells, power
 from cosim.physics.radio.effective import FadedJam, borders, effective, jammed_parts
 from cosim.physics.radio.jamming import ChannelGrid
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,11 @@ from cosim.adapters.radio.scenery import Stations
 from cosim.adapters.radio.state import RadioRows, Traffic
 from cosim.contract.adapter import Context
 from cosim.contract.frame import Frame
+from cosim.contract.records import Flags, Floats
 from cosim.schedulers import scheduler
 from cosim.schedulers.alarms import ANY, CELL, DEVICE, OFF, RadioState, ordered
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
-Flags = NDArray[np.bool_]
 Hidden = tuple[Ints, Floats]  # rows, and the powers that were hidden from them
 _ROUNDS = 10  # of dividing alarms among relays; they settle in a few
 

@@ -12,9 +12,8 @@ from cosim.adapters.radio.keys import Sector
 from cosim.adapters.radio.propagation import LAWS, exponent, sigma
 from cosim.contract.adapter import Context
 from cosim.contract.entities import SlotRange
+from cosim.contract.records import Floats
 from cosim.physics.radio import aerial, cells, nr, pathloss, power, sector
-
-Floats = NDArray[np.float64]
 
 _SHADOWS = 3.0  # standard deviations of shadowing that are still taken into account
 _DISTANCES = np.geomspace(10.0, 1e6, 2001)  # m

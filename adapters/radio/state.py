@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.frame import Frame
+from cosim.contract.records import Flags, Floats
 from cosim.physics.radio import sharing
 from cosim.physics.radio.shadowing import device_keys
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 
@@ -39,14 +39,14 @@ class RadioRows:
         self.sight = np.empty((0, cells))
         self.power = np.empty((0, cells))  # mW
 
-    def enter(self, rows: Ints, position: Floats, cells_moved: bool) -> NDArray[np.bool_]:
+    def enter(self, rows: Ints, position: Floats, cells_moved: bool) -> Flags:
         """Note that exactly `rows` (n,) are present at `position` (n, 3); return which of them are new.
 
         A row is new when its slot's generation changed or was never seen; all of its state starts
         afresh. One that was absent for a while keeps its shadowing but has no cell.
         """
         self._grow(int(rows[-1]) + 1 if len(rows) else 0)
-        new: NDArray[np.bool_] = self._known[rows] != self.generation[rows]
+        new: Flags = self._known[rows] != self.generation[rows]
         fresh = rows[new]
         self._known[fresh] = self.generation[fresh]
         self.key[fresh] = device_keys(self._seed, fresh, self.generation)
@@ -99,7 +99,7 @@ class Traffic:
         self.down = np.zeros(cells)
         self.granted = np.zeros(cells)  # bit/s, sum of the rates of active devices
 
-    def read(self, frames: Sequence[Frame], rows: Ints, new: NDArray[np.bool_], cell: Ints, alone: Floats) -> None:
+    def read(self, frames: Sequence[Frame], rows: Ints, new: Flags, cell: Ints, alone: Floats) -> None:
         """Take in the latest traffic of `rows`; `cell` served them since and `alone` (n, 2) was their rate.
 
         Utilisation is airtime: the bits that moved since the last reading over what the cell could

@@ -12,19 +12,17 @@ from cosim.adapters.replay.backend import FLIGHTS, kind_of
 from cosim.adapters.replay.check import fleets
 from cosim.adapters.replay.config import ReplayConfig
 from cosim.adapters.replay.reading import moment, trajectories
-from cosim.adapters.replay.trajectories import COLUMNS, HELD, Floats, Indices
-from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.adapters.replay.trajectories import COLUMNS, HELD, Indices
+from cosim.contract.adapter import Context, InMemory, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Array, Frame
+from cosim.contract.records import Floats
 from cosim.contract.signals import VEHICLE
 from cosim.contract.slots import SlotBook
 
 
-class ReplayAdapter:
+class ReplayAdapter(InMemory[ReplayConfig]):
     """Places the members of one fleet where the file records them."""
-
-    def __init__(self, config: ReplayConfig) -> None:
-        self._config = config
 
     def start(self, context: Context) -> None:
         """Read the file. Raises `ScenarioError` for what `check` finds."""
@@ -83,6 +81,3 @@ class ReplayAdapter:
             "taken": list(self._trajectories.taken),
             "doubts": list(self._trajectories.doubts),
         }
-
-    def close(self) -> None:
-        """The file was closed when it had been read."""

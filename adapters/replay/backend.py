@@ -14,11 +14,12 @@ from xml.parsers import expat
 
 import numpy as np
 
-from cosim.adapters.replay.trajectories import Floats, Indices, TrajectorySamples
+from cosim.adapters.replay.trajectories import Indices, TrajectorySamples
 from cosim.contract import delimited
 from cosim.contract.errors import ScenarioError
 from cosim.contract.reading import packed
 from cosim.contract.reading.columns import Head, clock_of, head, past_midnight, plain_name, stamps
+from cosim.contract.records import Floats
 from cosim.contract.units import DIMENSIONS
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.adapters.replay.trajectories import HELD, Floats, Indices, TrajectorySamples
+from cosim.adapters.replay.trajectories import HELD, Indices, TrajectorySamples
 from cosim.adapters.replay.ulog import Rows, ULog, read_ulog
 from cosim.contract.reading import packed
+from cosim.contract.records import Floats
 from cosim.contract.signals import FAILSAFE, VEHICLE_MODE
 
 _BATTERY = (FAILSAFE.index("none"), *(FAILSAFE.index(f"battery-{word}") for word in ("low", "critical", "empty")))

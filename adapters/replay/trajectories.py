@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from cosim.contract.records import Flags, Floats, Ints
+
+Indices = Ints
 
 EARTH = 6.371e6  # m, mean radius
 FASTEST = 1000.0  # m/s between two samples; a higher speed means wrong units
@@ -195,7 +194,7 @@ class Trajectories:
                 who, when = samples.ids[samples.member[row]], samples.columns["time"][row]
                 raise ValueError(f"{name} of '{who}' at time {when:g} s is {values[row]}, sample {row + 1} of the file")
 
-    def _hold(self, forward: Floats, same: NDArray[np.bool_]) -> Floats:
+    def _hold(self, forward: Floats, same: Flags) -> Floats:
         """Values (n,) from those of the n - 1 segments: a sample has its segment's, a member's last the one before."""
         n = len(same) + 1
         values = np.zeros(n)
@@ -206,7 +205,7 @@ class Trajectories:
         values[ends] = forward[ends - 1]
         return values
 
-    def _headings(self, dx: Floats, dy: Floats, travel: Floats, same: NDArray[np.bool_]) -> Floats:
+    def _headings(self, dx: Floats, dy: Floats, travel: Floats, same: Flags) -> Floats:
         """Direction of motion in deg clockwise from north (n,); who stands keeps the last one, 0 before any."""
         heading = self._hold(np.degrees(np.arctan2(dx, dy)) % 360.0, same)
         moving = self._hold(travel, same) > 0.0

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from cosim.adapters.sumo.inputs import acts
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig, InputFile
+from cosim.contract.block import Block
 from cosim.contract.trust import Trusted, Words
 from cosim.contract.units import Distance, Duration, Length, Period
 
@@ -36,7 +37,7 @@ Teleport = Annotated[
 ]
 
 
-class Demand(BaseModel):
+class Demand(Block):
     """Traffic that is generated on first use and kept in the cache.
 
     Trips start and end on the network's largest part in which every passenger car can get from
@@ -44,17 +45,15 @@ class Demand(BaseModel):
     places until its crow-fly length reaches `distance`; the routes are the shortest in free flow.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     vehicles: int = Field(ge=1, le=1_000_000, description="trips in all")
     over: Period = Field(600.0, description="departures are drawn evenly from this span, from `begin` on")
     distance: Distance = Field(2000.0, description="least crow-fly length of a trip, by further places to call at")
     seed: int = Field(1, ge=0, lt=2**32, description="of the trips; the run's seed does not change them")
 
 
-class Region(BaseModel):
+class Region(Block):
     """The part of the scene whose vehicles are members of the fleet, in the scenario's coordinates."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     center: Annotated[list[Length], Field(min_length=2, max_length=2)] | None = Field(None, description="east, north")
     radius: Distance | None = Field(None, description="around the center")
     box: Annotated[list[Length], Field(min_length=4, max_length=4)] | None = Field(

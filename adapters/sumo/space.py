@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from cosim.adapters.sumo.config import Region
 from cosim.contract.entities import Geo
 from cosim.contract.map_lines import write_lines
+from cosim.contract.records import Floats
 
-Floats = NDArray[np.float64]
 Project = Callable[[float, float], tuple[float, float] | None]
 
 FASTEST = 100.0  # m/s, no vehicle in SUMO's default classes comes near it (rail: 83 m/s)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.adapters.vehicle.cameras import Cameras
 from cosim.adapters.vehicle.check import problems
@@ -28,6 +27,7 @@ from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Event
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Array, Frame
+from cosim.contract.records import Floats
 from cosim.physics.vehicles import VehicleFleet
 from cosim.physics.vehicles import phases as ph
 from cosim.physics.vehicles.engagement import Engagements
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from cosim.adapters.vehicle.outside import Outside
     from cosim.adapters.vehicle.positions import AeroLoop
 
-Floats = NDArray[np.float64]
 _SOON = 1e-9  # s
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.adapters.vehicle.config import CameraPart, VehicleConfig
 from cosim.adapters.vehicle.field import frame_of, light_of
@@ -20,7 +19,6 @@ from cosim.physics.vehicles.layout import COPTER
 from cosim.physics.vehicles.views import FILE, Scenery
 from cosim.physics.vehicles.weeds import growth, read_weeds
 
-Floats = NDArray[np.float64]
 _SOON = 1e-9  # s
 _REPORTED = ("taken", "x", "y", "heading", "pixel", "area", "light", "found", "density")
 _TRUE = ("weeds", "hits", "false_alarms")

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.adapters.vehicle.config import EngagePart, LinkPart
 from cosim.contract.frame import Frame
+from cosim.contract.records import Floats, Ints
 from cosim.physics.vehicles.reports import PairLinks
-
-Floats = NDArray[np.float64]
 
 
 class Hearing:
@@ -33,7 +31,7 @@ class Hearing:
         """Bring the links up to date; pairs without a row in any frame hear nothing. Without frames they stay."""
         if not frames:
             return
-        kept: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
+        kept: list[tuple[Ints, Floats]] = []
         for frame in frames:
             key = frame.slot.astype(np.int64) * self._capacity + frame["peer"]
             hit = np.flatnonzero(np.isin(key, self._wanted))
@@ -50,7 +48,7 @@ class Hearing:
         self.links.command_delay[self._at_once] = 0.0
         self.links.command_loss[self._at_once] = 0.0
 
-    def _of(self, wanted: NDArray[np.int64], keys: NDArray[np.int64], figures: Floats) -> tuple[Floats, Floats, Floats]:
+    def _of(self, wanted: Ints, keys: Ints, figures: Floats) -> tuple[Floats, Floats, Floats]:
         delay, loss, rssi = np.zeros(len(wanted)), np.ones(len(wanted)), np.full(len(wanted), np.nan)
         for k, key in enumerate(wanted):
             rows = figures[keys == key]

@@ -8,8 +8,9 @@ import numpy as np
 
 from cosim.adapters.vehicle.config import Place, SwarmPart
 from cosim.adapters.vehicle.roster import VehicleRoster
+from cosim.contract.records import Floats
 from cosim.physics.vehicles.fleet import VehicleFleet
-from cosim.physics.vehicles.swarm import Floats, Formation, LaneSweep, Policy, RelayChain, SwarmGroups, assigned
+from cosim.physics.vehicles.swarm import Formation, LaneSweep, Policy, RelayChain, SwarmGroups, assigned
 
 _SOON = 1e-9  # s
 _HEIGHT = 15.0  # m, of places without a height

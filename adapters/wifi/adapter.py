@@ -13,18 +13,15 @@ from cosim.adapters.wifi.config import WifiConfig
 from cosim.adapters.wifi.jammers import WifiJammers
 from cosim.adapters.wifi.scenery import Interfaces
 from cosim.adapters.wifi.stations import WifiStations
-from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.adapter import Context, InMemory, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.faults import Faults
 from cosim.contract.frame import Array, Frame
 from cosim.physics.radio.wifi_pairs import Finder, Pairs
 
 
-class WifiAdapter:
+class WifiAdapter(InMemory[WifiConfig]):
     """Finds the links between all interfaces once per step."""
-
-    def __init__(self, config: WifiConfig) -> None:
-        self._config = config
 
     def start(self, context: Context) -> None:
         """Read the interfaces from the scene. Raises `ScenarioError` for what `check` finds."""
@@ -73,9 +70,6 @@ class WifiAdapter:
             "handovers": int(self._stations.handovers.sum()),
             **({"jammers": self._jammers.summary()} if len(self._jammers) else {}),
         }
-
-    def close(self) -> None:
-        """There is nothing to release."""
 
     def _sending(self, traffic: Sequence[Frame]) -> NDArray[np.bool_]:
         """The interfaces (n,) with a transfer under way, for jammers that wait for one."""

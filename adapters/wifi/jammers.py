@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.adapters.wifi.config import WifiConfig
 from cosim.adapters.wifi.scenery import Interfaces
 from cosim.contract.adapter import Context
 from cosim.contract.frame import Array, Frame
+from cosim.contract.records import Flags, Floats
 from cosim.physics.radio import jamming, power
 from cosim.physics.radio.jammer_set import JammerSet, on_wifi
 from cosim.physics.radio.pathloss import close_in
 from cosim.physics.radio.wifi_pairs import Antennas, Pairs
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 _PRIMARY = 20e6  # Hz, the channel width that the threshold of energy detection is stated for
 

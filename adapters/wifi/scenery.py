@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.adapters.wifi.config import WifiConfig
 from cosim.contract.entities import Node, Scene
@@ -11,8 +10,6 @@ from cosim.contract.node_keys import Wifi
 from cosim.physics.radio import power, wifi
 from cosim.physics.radio.pathloss import LIGHT
 from cosim.physics.radio.wifi_pairs import Antennas
-
-Floats = NDArray[np.float64]
 
 
 class Interfaces:

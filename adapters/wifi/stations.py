@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.adapters.wifi.scenery import Interfaces
 from cosim.contract.faults import Faults
 from cosim.contract.frame import Array, Frame
+from cosim.contract.records import Flags, Floats, Ints
 from cosim.physics.radio import sharing
 from cosim.physics.radio.wifi_pairs import Pairs
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 class WifiStations:

@@ -14,6 +14,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cosim.contract.children import signal_name
+
 STATES = {
     "R": "running",
     "S": "sleeping",
@@ -98,24 +100,15 @@ class Child:
 
     def _ending(self) -> str | None:
         if self._process.returncode is not None:
-            code = self._process.returncode
-            return _ended(code) if code >= 0 else _killed(-code)
+            return _ended(self._process.returncode)
         found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if found is None:
             return None
-        return _ended(found.si_status) if found.si_code == os.CLD_EXITED else _killed(found.si_status)
+        return _ended(found.si_status if found.si_code == os.CLD_EXITED else -found.si_status)
 
 
 def _ended(code: int) -> str:
-    return f"has ended with exit code {code}"
-
-
-def _killed(number: int) -> str:
-    try:
-        name = signal.Signals(number).name
-    except ValueError:
-        name = f"signal {number}"
-    return f"was killed by {name}"
+    return f"was killed by {signal_name(-code)}" if code < 0 else f"has ended with exit code {code}"
 
 
 def _stat(pid: int) -> list[str]:

@@ -12,7 +12,7 @@ import typer
 
 from cosim.cli.arguments import Overrides, ScenarioPath, Untrusted, names_in, time_of
 from cosim.cli.console import Json, count, emit, errors, note, table
-from cosim.contract.errors import CosimError, refuse
+from cosim.contract.errors import CosimError
 from cosim.contract.trust import distrust
 from cosim.report.text import duration, estimated, label
 
@@ -52,14 +52,12 @@ def sweep(
 ) -> None:
     """Run every combination of the scenario's `sweep` block; runs that are there already are kept."""
     from cosim.scenario.load import load
-    from cosim.scenario.plan.variants import wrong_values
-    from cosim.scenario.sweep import expand, seeds
+    from cosim.scenario.plan.variants import runs_of
 
     with errors(as_json):
         distrust(untrusted)
         loaded = load(scenario, overrides or ())
-        refuse(wrong_values(loaded))
-        variants = expand(loaded, [] if seed is None else seeds(seed))
+        variants = runs_of(loaded, seed)
         if dry:
             emit(
                 {"runs": [dict(variant.assignments) for variant in variants]},

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 from pydantic import Field as PydanticField
@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # scenarios are read without numpy
     from cosim.contract.frame import Frame
 
 T = TypeVar("T")
+Config = TypeVar("Config", bound=BaseModel)
 Origin = Literal["simulated", "emulated", "measured"]
 Summary = Mapping[str, Any]  # what an adapter reports about its run: JSON values
 _MOST_BITS = 1024  # of whole numbers in it, as much as a float64 reaches
@@ -252,6 +253,16 @@ class Adapter(Protocol):
 
     def close(self) -> None:
         """Release everything. Called always, also after a failure, and may be called twice."""
+
+
+class InMemory(Generic[Config]):
+    """What adapters have in common that hold nothing but memory: their block, and nothing to release."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    def close(self) -> None:
+        """There is nothing to release."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,14 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
 
+def signal_name(number: int) -> str:
+    """The name of a signal, as `SIGKILL`; `signal 40` for one of the real-time signals, which have no names."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 def pool(workers: int) -> ProcessPoolExecutor:
     """An executor of `workers` fresh interpreters that end with this process."""
     from concurrent.futures import ProcessPoolExecutor

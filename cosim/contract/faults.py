@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.entities import Event, SlotRange
+from cosim.contract.records import Flags, Floats, Ints
 
 Ranges = tuple[SlotRange, ...]
-Floats = NDArray[np.float64]
-Slots = NDArray[np.int32] | NDArray[np.int64]
+Slots = NDArray[np.int32] | Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,8 +20,8 @@ class _Change:
     """A `degrade` or `restore`: the pairs between two sets of nodes, and what they are like since."""
 
     event: Event
-    a: NDArray[np.bool_]  # (capacity,)
-    b: NDArray[np.bool_]
+    a: Flags  # (capacity,)
+    b: Flags
 
 
 class LinkChanges:
@@ -55,7 +55,7 @@ class LinkChanges:
             loss[hit] = 0.0 if restored else change.event.loss
         return factor, delay, loss
 
-    def _mask(self, ranges: Ranges) -> NDArray[np.bool_]:
+    def _mask(self, ranges: Ranges) -> Flags:
         found = np.zeros(self._capacity, np.bool_)
         for where in ranges:
             found[where.first : where.first + where.count] = True
@@ -95,7 +95,7 @@ class Faults:
         loss[hit] = 1.0 - (1.0 - loss[hit]) * (1.0 - lost[hit])
 
 
-def _within(change: _Change, a: NDArray[np.bool_], b: NDArray[np.bool_]) -> bool:
+def _within(change: _Change, a: Flags, b: Flags) -> bool:
     """Whether all pairs of `change` are between `a` and `b`."""
     first, second = change.a, change.b
     return bool(

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats
 
 SEMI_MAJOR = 6_378_137.0  # m, NIMA TR8350.2, defining parameter of WGS84
 FLATTENING = 1 / 298.257223563  # 1, the same

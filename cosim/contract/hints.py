@@ -26,3 +26,16 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.65) -> str:
     small = {name.lower(): name for name in known}
     near = difflib.get_close_matches(word[:100].lower(), small, n=1, cutoff=cutoff) if word else []
     return small[near[0]] if near else ""
+
+
+def known_or_own(name: str, known: Iterable[str], what: str) -> str:
+    """`name`, one of `known` or `module:function`. Raises `ValueError` with the nearest when it is neither.
+
+    Functions of the user's own are imported when the run starts, not when the scenario is read.
+    """
+    names = tuple(known)
+    if ":" not in name and name not in names:
+        near = nearest(name, names)
+        hint = f"did you mean '{near}'? " if near else ""
+        raise ValueError(f"there is no {what} '{name}'; {hint}known: {', '.join(names)}, or module:function")
+    return name

@@ -1,9 +1,15 @@
-"""Record arrays in annotations."""
+"""Arrays in annotations."""
 
 from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 Records: TypeAlias = Any
 """A record array, or rows of one; its dtype stands beside the annotation.
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats
+
 MOST: Final = 256  # 5 kB in a manifest
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.schedulers.state import HOST, KEEP, LOCAL, TASK, Floats, State, matrix
+from cosim.contract.records import Floats, Ints
+from cosim.schedulers.state import HOST, KEEP, LOCAL, TASK, State, matrix
 
 AnyEnv = TypeVar("AnyEnv", gymnasium.Env[Any, Any], gymnasium.vector.VectorEnv[Any, Any, Any])
 
@@ -43,7 +44,7 @@ def observation_space(hosts: int, tasks: int) -> spaces.Dict:
     )
 
 
-def observe(state: State | None, hosts: int, tasks: int, rows: NDArray[np.int64] | None = None) -> Observation:
+def observe(state: State | None, hosts: int, tasks: int, rows: Ints | None = None) -> Observation:
     """What the environments show of a state: `observation_space(hosts, tasks)`, float64 in the units of the columns.
 
     Of the tasks, `rows` or the first `tasks`; other rows are 0 and their mask is 0. None: the end, nothing is there.
@@ -107,7 +108,7 @@ def sizes(tasks: int, watts: float = 1.0) -> None:
         raise ValueError(f"watts={watts}; expected a power above 0 W, which rewards are relative to")
 
 
-def whole(action: ArrayLike, shape: tuple[int, ...], answers: int) -> NDArray[np.int64]:
+def whole(action: ArrayLike, shape: tuple[int, ...], answers: int) -> Ints:
     """`action` as integers (shape). Raises `ValueError` unless all are integers from 0 to `answers` - 1."""
     given = np.asarray(action)
     if given.dtype.kind not in "iuf" or given.shape != shape:
@@ -119,7 +120,7 @@ def whole(action: ArrayLike, shape: tuple[int, ...], answers: int) -> NDArray[np
     return given.astype(np.int64)
 
 
-def destinations(action: NDArray[Any], rows: NDArray[np.int64], count: int, devices: bool) -> NDArray[np.int64]:
+def destinations(action: NDArray[Any], rows: Ints, count: int, devices: bool) -> Ints:
     """(count,) destinations from the answers about the tasks `rows`; others are kept."""
     found = np.full(count, KEEP, np.int64)
     chosen = np.asarray(action, np.int64).reshape(-1)[: len(rows)]

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cosim.contract.errors import SetupError, require
-from cosim.report.text import label
+from cosim.report.text import in_order, label, number
 from cosim.results.compare import effects
 from cosim.results.figures import Figure
 from cosim.results.replications import estimate
@@ -72,7 +72,7 @@ def points(
             samples.setdefault(key, {})[int(row["seed"])] = known or {"value": float(value)}
     if not samples:
         raise SetupError(f"no complete run has the figure '{y}'")
-    lines, places = (_ordered(key[i] for key in samples) for i in (0, 1))
+    lines, places = (in_order(key[i] for key in samples) for i in (0, 1))
     found = []
     for line in lines:
         for place in places:
@@ -107,24 +107,6 @@ def _named(name: str, columns: Sequence[str]) -> str:
         f"'{name}' is {'more than one column' if near else 'no parameter and no figure'} of these runs; "
         f"there are {', '.join(near or [column for column in columns if column not in _OWN])}"
     )
-
-
-def _ordered(values: Any) -> list[Value]:  # noqa: ANN401 - an iterable of parameters' values
-    """Each value once: numbers in order, also those with a unit, words as they come."""
-    once = list(dict.fromkeys(values))
-    numbers = [_number(value) for value in once]
-    if all(number is not None for number in numbers):
-        return [value for _, value in sorted(zip(numbers, once, strict=True), key=lambda pair: pair[0] or 0.0)]
-    return once
-
-
-def _number(value: Value) -> float | None:
-    if isinstance(value, str):
-        try:
-            return float(value.split(" ")[0])
-        except ValueError:
-            return None
-    return None if value is None or isinstance(value, bool) else float(value)
 
 
 def write(
@@ -216,8 +198,8 @@ def _draw(found: Sequence[Point], files: Sequence[Path], x: str, y: str, by: str
     mpl.rcParams.update({"svg.hashsalt": "cosim", "pdf.fonttype": 42, "font.size": 9})
     figure = Figure(figsize=(4.2, 2.8), layout="constrained")
     axes = figure.add_subplot()
-    lines, places = _ordered(point.by for point in found), _ordered(point.x for point in found)
-    numbers = [_number(place) for place in places]
+    lines, places = in_order(point.by for point in found), in_order(point.x for point in found)
+    numbers = [number(place) for place in places]
     metric = all(number is not None for number in numbers) and len(places) > 1
     at = {place: (number if metric else i) for i, (place, number) in enumerate(zip(places, numbers, strict=True))}
     for i, line in enumerate(lines):

@@ -27,7 +27,7 @@ from cosim.report.groups import SEED, ReportGroup, configuration, named
 from cosim.report.svg import PALETTE, Chart
 from cosim.report.tables import ReportTable, TableCell, Tile, amount, figures, word
 from cosim.report.text import entry as shown
-from cosim.report.text import estimated, finite, label, quantity
+from cosim.report.text import estimated, finite, in_order, label, number, quantity
 from cosim.results.load import parameters_of
 from cosim.results.replications import differing, estimate
 
@@ -136,24 +136,10 @@ def parameters(members: Sequence[SweepRun]) -> dict[str, list[Any]]:
             found.setdefault(path, {}).setdefault(str(value), value)
     out = {}
     for path, by_text in found.items():
-        values = list(by_text.values())
-        numbers = [number(v) for v in values]
-        if all(n is not None for n in numbers):
-            values = [v for _, v in sorted(zip(numbers, values, strict=True), key=lambda pair: pair[0] or 0.0)]
+        values = in_order(by_text.values())
         if len(values) > 1:
             out[path] = values
     return out
-
-
-def number(value: object) -> float | None:
-    """A number, also when it is written with a unit ("20 ms" gives 20)."""
-    if isinstance(value, str):
-        first = value.split(" ")[0]
-        try:
-            return finite(float(first))
-        except ValueError:
-            return None
-    return finite(value)
 
 
 def charts(members: Sequence[SweepRun]) -> list[tuple[str, list[Chart]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +26,22 @@ def finite(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if math.isfinite(value) else None
+
+
+def number(value: object) -> float | None:
+    """A number, also when it is written with a unit ("20 ms" gives 20)."""
+    if isinstance(value, str):
+        try:
+            value = float(value.split(" ")[0])
+        except ValueError:
+            return None
+    return finite(value)
+
+
+def in_order(values: Iterable[Any]) -> list[Any]:
+    """Different values: numbers, with units too, by their size; any others as they come."""
+    once = list(dict.fromkeys(values))
+    return sorted(once, key=number) if all(number(value) is not None for value in once) else once  # type: ignore[arg-type]
 
 
 def digits(value: float, significant: int = 3) -> str:

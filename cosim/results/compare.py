@@ -155,29 +155,20 @@ def values_of(runs: Sequence[Mapping[str, Any]], figure: str) -> list[float]:
     return [entry["value"] for entry in entries if entry is not None and entry["value"] is not None]
 
 
-def welch(a: list[float], b: list[float], level: float = 0.95) -> tuple[float, float]:
-    """Confidence interval of mean(b) - mean(a) for unequal variances (Welch-Satterthwaite)."""
+def welch(a: list[float], b: list[float], level: float = 0.95) -> tuple[float, float, float]:
+    """Confidence interval of mean(b) - mean(a) for unequal variances (Welch-Satterthwaite), and the p-value.
+
+    It is of the two-sided test for equal means. All are NaN for fewer than two values on a side.
+    """
     if len(a) < 2 or len(b) < 2:
-        return nan, nan
+        return nan, nan, nan
     difference = sum(b) / len(b) - sum(a) / len(a)
     u, v = variance(a) / len(a), variance(b) / len(b)
     if u + v == 0.0:
-        return difference, difference
+        return difference, difference, 1.0 if difference == 0.0 else 0.0
     freedom = (u + v) ** 2 / (u * u / (len(a) - 1) + v * v / (len(b) - 1))
     half = quantile(0.5 + level / 2, freedom) * sqrt(u + v)
-    return difference - half, difference + half
-
-
-def welch_p(a: list[float], b: list[float]) -> float:
-    """Two-sided p-value of Welch's test for equal means; NaN for fewer than two values on a side."""
-    if len(a) < 2 or len(b) < 2:
-        return nan
-    difference = sum(b) / len(b) - sum(a) / len(a)
-    u, v = variance(a) / len(a), variance(b) / len(b)
-    if u + v == 0.0:
-        return 1.0 if difference == 0.0 else 0.0
-    freedom = (u + v) ** 2 / (u * u / (len(a) - 1) + v * v / (len(b) - 1))
-    return 2.0 * cdf(-abs(difference) / sqrt(u + v), freedom)
+    return difference - half, difference + half, 2.0 * cdf(-abs(difference) / sqrt(u + v), freedom)
 
 
 def hedges_g(a: list[float], b: list[float]) -> float:
@@ -220,9 +211,9 @@ def _effect(
         test, p = ("equal", nan) if all(x == y for x, y in pairs) else ("paired t", p)
         return Effect(key, unit, base, mean, difference, relative, low, high, g, count, test, p)
     base, mean = interval(a)[0], interval(b)[0]
-    low, high = welch(a, b, level)
+    low, high, p = welch(a, b, level)
     relative = (mean - base) / base if base else nan
-    test, p = "Welch t" if isfinite(low) else "", welch_p(a, b)
+    test = "Welch t" if isfinite(low) else ""
     if test and len({*a, *b}) == 1:
         test, p = "equal", nan
     return Effect(key, unit, base, mean, mean - base, relative, low, high, g, (len(a), len(b)), test, p)

@@ -8,10 +8,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
+from cosim.contract.records import Floats, Ints
+
+Positions = Ints
 
 _LARGEST = 2_000_000  # values of a temporary array; more rows are taken in parts
 

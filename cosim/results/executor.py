@@ -10,7 +10,6 @@ import json
 import os
 import select
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from cosim.contract.children import signal_name
 from cosim.contract.errors import CosimError, RunError, SetupError
 
 if TYPE_CHECKING:
@@ -232,16 +232,9 @@ class _Server:
 
 def ended(code: int, said: str) -> str:
     """`was killed by SIGKILL`, or `ended with exit code 3: ` and the last line of its output."""
-    how = f"was killed by {_name(-code)}" if code < 0 else f"ended with exit code {code}"
+    how = f"was killed by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     lines = said.strip().splitlines()
     return f"{how}: {lines[-1].strip()}" if lines else how
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # real-time signals have no names
-        return f"signal {number}"
 
 
 def _result(task: RunTask, answer: Mapping[str, Any]) -> JobResult:

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from math import inf, nan
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,7 +23,7 @@ class Lifetimes:
     """Times (k,) s in order, how many ended after each, and the ages (n,) s of what has not ended."""
 
     times: Floats
-    counts: NDArray[np.int64]
+    counts: Ints
     ages: Floats
 
     def survival(self) -> Floats:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from cosim.contract.records import Flags, Floats
+
+Mask = Flags
 
 _LEAST = 5  # values
 _LONG_TAIL = 4.0  # robust standard deviations of the logarithm

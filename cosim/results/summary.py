@@ -22,13 +22,11 @@ from numpy.typing import NDArray
 
 from cosim.contract.entities import Scene
 from cosim.contract.frame import Array, Frame
+from cosim.contract.records import Floats, Ints
 from cosim.contract.signals import Column, Signal
 from cosim.results.identity import Identities
 from cosim.results.stream import SUFFIX, SignalStream, Spec
 from cosim.scenario.plan.plan import Plan, Recording
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 ERROR: Final = 0.01  # of a quantile, relative
 _LEAST, _MOST = 1e-9, 1e15  # range of sizes that the bins resolve

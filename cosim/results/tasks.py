@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cosim.contract.errors import CosimError
-from cosim.contract.unfinished import Floats, restored
+from cosim.contract.records import Floats
+from cosim.contract.unfinished import restored
 from cosim.results.figures import UNFINISHED, Figure, figure, keyed, ratio, row_of
 from cosim.results.lifetimes import Lifetimes
 from cosim.results.summary import middles

@@ -11,7 +11,8 @@ from pydantic import Field, model_validator
 from cosim.contract import units
 from cosim.contract.block import Block, Name, OnlyWith, TextBlock
 from cosim.contract.declared import keys_of
-from cosim.contract.entities import AcceleratorQuantities, PowerStates, PricedQuantities, ScalingQuantities
+from cosim.contract.entities import PricedQuantities
+from cosim.contract.equipment import AcceleratorQuantities, PowerStates, ScalingQuantities
 from cosim.contract.laws import Law, LawText, TextForm
 from cosim.contract.quantity import carried
 from cosim.contract.units import Frequency, Power

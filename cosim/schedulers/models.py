@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Ints, Records
 from cosim.engine.continuum.stepping import Decisions, Readings, look, read
 from cosim.engine.continuum.stepping import View as StepView
 from cosim.schedulers.state import (
@@ -23,7 +23,6 @@ from cosim.schedulers.state import (
     WHOLE,
     Branching,
     Ended,
-    Floats,
     Policy,
     State,
     answers,
@@ -64,7 +63,7 @@ class _Learning:
         }  # fmt: skip
         self.policy.learn(rows)  # type: ignore[attr-defined]
 
-    def _parts(self, ended: dict[str, NDArray[Any]]) -> NDArray[np.int64]:
+    def _parts(self, ended: dict[str, NDArray[Any]]) -> Ints:
         """(E,) what ended; a graph ends with its last stage, or after it."""
         if "stage" not in ended:
             return np.full(len(ended["host"]), WHOLE)
@@ -147,7 +146,7 @@ def _known(engine: Engine) -> Records:
     return rows
 
 
-def _carried(state: State, found: NDArray[np.int64]) -> NDArray[np.int64]:
+def _carried(state: State, found: Ints) -> Ints:
     """(..., T) answers as they are carried out: KEEP for tasks that cannot move, or that are there already."""
     host = state.tasks["host"]
     can = (host == KEEP) | ((state.tasks["movable"] != 0.0) & (found >= 0))

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from cosim.schedulers.state import Floats, State
+from cosim.contract.records import Floats
+from cosim.schedulers.state import State
 
 WEIGHT = 0.5  # of energy against response, the papers'
 MEMORY = 20.0  # intervals

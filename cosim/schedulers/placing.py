@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Flags, Floats, Ints
 from cosim.schedulers.objective import powers
-from cosim.schedulers.state import KEEP, REFERENCE, Floats, State
+from cosim.schedulers.state import KEEP, REFERENCE, State
 
-Ints = NDArray[np.int64]
 MOVE = 0.05  # by how much another host's score must exceed that of a task's own host
 
 
-def decided(state: State) -> NDArray[np.bool_]:
+def decided(state: State) -> Flags:
     """(T,) tasks that can be placed or moved: a host for them is there."""
-    found: NDArray[np.bool_] = (state.tasks["host"] < 0.0) | (state.tasks["movable"] != 0.0)
+    found: Flags = (state.tasks["host"] < 0.0) | (state.tasks["movable"] != 0.0)
     return found & there(state).any(axis=1)
 
 
-def there(state: State) -> NDArray[np.bool_]:
+def there(state: State) -> Flags:
     """(T, H) hosts that are up and within reach; a task's own host always."""
-    found: NDArray[np.bool_] = (state.hosts["up"] != 0.0)[None, :] & np.isfinite(state.reach)
+    found: Flags = (state.hosts["up"] != 0.0)[None, :] & np.isfinite(state.reach)
     placed = np.flatnonzero(state.tasks["host"] >= 0.0)
     found[placed, state.tasks["host"][placed].astype(np.int64)] = True
     return found

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Floats, Ints
 from cosim.schedulers import fuzzy as rules
-from cosim.schedulers.state import CLOUD, EDGE, GRAPH, KEEP, REFERENCE, Ended, Floats, State, decides
+from cosim.schedulers.state import CLOUD, EDGE, GRAPH, KEEP, REFERENCE, Ended, State, decides
 
-Ints = NDArray[np.int64]
 _MEGABIT = 1e6
 _MEGA = 1e6
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract.functions import missing_extension
+from cosim.contract.records import Floats, Ints
 from cosim.schedulers import scheduler, target_of
 from cosim.schedulers.objective import WEIGHT, Scale, costs, powers
 from cosim.schedulers.placing import decided, full, packed, settle, spread, stay, there
 from cosim.schedulers.policies import edf
-from cosim.schedulers.state import KEEP, LOCAL, Floats, State, decides
+from cosim.schedulers.state import KEEP, LOCAL, State, decides
 
-Ints = NDArray[np.int64]
 _JOINED = 24  # improvements that are tried together
 
 
@@ -160,9 +159,9 @@ def _alike(state: State, best: Ints) -> Ints:
     return np.sort(np.concatenate([busy, np.flatnonzero(empty)[first]]))
 
 
-def _same(reach: Floats) -> NDArray[np.int64]:
+def _same(reach: Floats) -> Ints:
     """(H,) a number for each host, the same for those that are equally far from every task."""
-    found: NDArray[np.int64] = np.unique(np.unique(reach, axis=0), axis=1, return_inverse=True)[1].reshape(-1)
+    found: Ints = np.unique(np.unique(reach, axis=0), axis=1, return_inverse=True)[1].reshape(-1)
     return found
 
 

@@ -34,7 +34,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Ints, Records
 
 Decision = Literal["task", "interval", "response"]
 DECISIONS: tuple[str, ...] = get_args(Decision)
@@ -42,8 +42,6 @@ KEEP, LOCAL = -1, -2
 WHOLE, STAGE, GRAPH = range(3)  # what ended
 EDGE, CLOUD = 1.0, 2.0  # tiers
 REFERENCE = 100e3  # B, the transfer that `reach` is about
-
-Floats = NDArray[np.float64]
 
 
 def table(*names: str) -> np.dtype[np.void]:
@@ -167,7 +165,7 @@ def matrix(records: Records) -> Floats:
     return np.ascontiguousarray(records).view(np.float64).reshape(len(records), len(names))
 
 
-def answers(policy: Policy, state: State) -> NDArray[np.int64]:
+def answers(policy: Policy, state: State) -> Ints:
     """The policy's destinations, checked. Raises `ValueError` for answers that cannot be."""
     found = np.asarray(policy(state))
     if found.shape == (0,) == (len(state.tasks),):  # as of an empty list, whose type numpy makes up

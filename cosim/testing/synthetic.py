@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from cosim.contract.entities import Event, Fleet, Geo, Link, Node, Power, Scene, SlotRange, Workload
+from cosim.contract.entities import Event, Fleet, Geo, Link, Node, Scene, SlotRange, Workload
+from cosim.contract.equipment import Power
 from cosim.contract.frame import Array, Frame, SlotTable
 from cosim.contract.laws import Law
 from cosim.contract.link import LinkState

@@ -11,15 +11,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Floats, Ints
 from cosim.engine.continuum.jit import entry, jit, part
 from cosim.envs.spaces import ANSWERS, MOST, UNKNOWN
 from cosim.extensions.cosco.interval import memory
 from cosim.extensions.cosco.interval.hosts import base
 from cosim.extensions.cosco.interval.kernel import begin, end, fail
 from cosim.extensions.cosco.interval.layout import NONE, Record
-from cosim.schedulers.state import HOST, TASK, Floats
+from cosim.schedulers.state import HOST, TASK
 
-Ints = NDArray[np.int64]
 Masks = NDArray[np.int8]
 
 LOOK, STEP, END = range(3)  # what to do with a world: show it, decide and go on, or show that it has ended

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Records
 from cosim.extensions.cosco.interval.simulator import Interval, IntervalView
 from cosim.schedulers.models import chances
-from cosim.schedulers.state import CLOUD, EDGE, HOST, KEEP, LOCAL, TASK, Floats, Policy, State, answers
+from cosim.schedulers.state import CLOUD, EDGE, HOST, KEEP, LOCAL, TASK, Policy, State, answers
 
 _MEGA = 1e6
 _HUNDRED_KB = 0.1  # MB

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from cosim.bus.runtime import Runtime
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.records import Flags, Floats, Ints
 from cosim.contract.seeds import stream
 from cosim.envs.session import asking
 from cosim.envs.spaces import ANSWERS, MOST, Observation, observation_space, observe, sizes, whole
 from cosim.extensions.cosco.adapter.adapter import IntervalAdapter
 from cosim.extensions.cosco.batch import END, LOOK, STEP, Seen, Unchanging, advance
-from cosim.extensions.cosco.interval.layout import PAIR, WAITING, Floats, IntervalState
+from cosim.extensions.cosco.interval.layout import PAIR, WAITING, IntervalState
 from cosim.extensions.cosco.interval.memory import address_of
 from cosim.extensions.cosco.state import interval_reach, interval_state
 from cosim.results.session import build_adapters
@@ -33,7 +34,7 @@ _MODEL = "interval"  # the adapter that runs in batches
 _ROUNDS = "use vectorization_mode='sync', which runs one environment after the other"
 
 
-class ContinuumVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]):
+class ContinuumVectorEnv(VectorEnv[Observation, Ints, NDArray[Any]]):
     """`num_envs` environments `cosim/Continuum-v1` of one scenario on the adapter `interval`, as one compiled batch.
 
     Observations, rewards and ends are to the bit those of single environments with the same seeds, see
@@ -113,9 +114,7 @@ class ContinuumVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         self._advance(what, np.zeros((self.num_envs, 1), np.int64))
         return self._answer(), self._info()
 
-    def step(
-        self, actions: NDArray[np.int64]
-    ) -> tuple[Observation, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+    def step(self, actions: Ints) -> tuple[Observation, Floats, Flags, Flags, dict[str, Any]]:
         """Decide in every environment: (num_envs, tasks) answers. Raises `ValueError` for what is no answer."""
         if not self._asked.all():
             raise ResetNeeded("call reset before step")
@@ -156,7 +155,7 @@ class ContinuumVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         self._given: list[Floats] = [start.given] * count
         self._queue = [start.queue] * count
 
-    def _begin(self, which: NDArray[np.bool_], seeds: Sequence[int | None]) -> None:
+    def _begin(self, which: Flags, seeds: Sequence[int | None]) -> None:
         """These environments begin a run under their seeds, or under those that they draw."""
         chosen = [int(k) for k in np.flatnonzero(which)]
         if not chosen:
@@ -189,7 +188,7 @@ class ContinuumVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         rules["ended_room"] = 0  # ended tasks are not listed
         self._following[k], self._asked[k], self._over[k] = 0, 1, False
 
-    def _advance(self, what: NDArray[Any], actions: NDArray[np.int64]) -> None:
+    def _advance(self, what: NDArray[Any], actions: Ints) -> None:
         done = advance(
             address_of(self._rules), what.astype(np.int64), actions, self._events, self._following,
             Unchanging(self._fixed, self._way, self._bits), self._counts, Seen(**self._seen, power=self._power),
@@ -226,7 +225,7 @@ def _started(plan: Plan) -> IntervalAdapter:
     return cast(IntervalAdapter, adapters[plan.adapters[0].name])
 
 
-def _outages(plan: Plan, model: IntervalAdapter, period: int, intervals: int) -> NDArray[np.int64]:
+def _outages(plan: Plan, model: IntervalAdapter, period: int, intervals: int) -> Ints:
     """(E, 3) in the order in which they happen: intervals that have passed, host, 1 when it is back."""
     rows: list[tuple[int, int, int]] = []
     times = np.array([plan.time(k * period) for k in range(intervals + 1)])

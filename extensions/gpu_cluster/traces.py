@@ -19,7 +19,8 @@ import numpy as np
 
 from cosim.contract.delimited import fault, header, line_of, opened
 from cosim.contract.reading.columns import NOTHING, date_of
-from cosim.extensions.traces.model import Floats, TaskTrace
+from cosim.contract.records import Floats
+from cosim.extensions.traces.model import TaskTrace
 from cosim.extensions.traces.table import LATEST, TraceColumn, blocks
 
 _MOST: Final = 1e6  # GPUs of a job

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from cosim.contract.records import Floats
 from cosim.extensions.mail_mmsg import imitation, population
 from cosim.extensions.mail_mmsg.model import VirtualPlatform, engine
 from cosim.extensions.mail_mmsg.platform import OWN, masks
 from cosim.extensions.mail_mmsg.train import ITERATIONS
 from cosim.extensions.mail_mmsg.world import DRIFT, PART, PARTS, TRIVIAL, Act, RequestLog, at_random, history, run
-from cosim.schedulers.state import Floats
 
 Rows = dict[str, dict[str, float]]
 DAYS = {0: "0 day", 1: "1 day", 7: "1 week", 28: "1 month"}  # columns of the paper's Table 2

@@ -9,9 +9,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from cosim.contract.records import Floats
 from cosim.extensions.mail_mmsg.model import VirtualPlatform, stored
 from cosim.extensions.mail_mmsg.platform import ACTION, OWN, SCENES, SEEN
-from cosim.schedulers.state import Floats
 
 BOUND = 10.0  # of what is seen
 

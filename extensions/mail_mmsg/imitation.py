@@ -15,15 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.mail_mmsg.model import STEPS, VirtualPlatform, draw, each, engine, feedback, of_client
 from cosim.extensions.mail_mmsg.platform import ACTION, FEATURES, OUTCOMES, OWN, SCENES, SEEN, chosen, masks
 from cosim.extensions.mail_mmsg.population import adversarial, binned, cuts, sizes
 from cosim.extensions.mail_mmsg.world import PART, PARTS, RequestLog
 from cosim.extensions.metanet.catalogue.training import library, trainable
 from cosim.extensions.metanet.layers import made, perceptron, scaled
-from cosim.schedulers.state import Floats
 
-Ints = NDArray[np.int64]
 Weights = dict[str, Floats]
 GAMMA, LAMBDA = 0.95, 0.95  # the paper's discount; of the advantages (Schulman et al. 2016)
 RATE = 1e-3  # of RMSProp, for actors and critic; the paper's are garbled in print

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.mail_mmsg.platform import (
     CANDIDATES,
     FEATURES,
@@ -29,9 +30,7 @@ from cosim.extensions.mail_mmsg.platform import (
     masks,
 )
 from cosim.extensions.metanet.layers import Weights, perceptron, scaled, softmax, weights_in
-from cosim.schedulers.state import Floats
 
-Ints = NDArray[np.int64]
 BINS = 20
 NAMES = ("task time", "convergence time", "offloading ratio", "agent")
 NOISE = 64  # dimensions of z ~ U[0, 1]

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.schedulers.state import CLOUD, EDGE, KEEP, LOCAL, REFERENCE, Floats
+from cosim.contract.records import Floats, Ints
+from cosim.schedulers.state import CLOUD, EDGE, KEEP, LOCAL, REFERENCE
 
 SCENES = ("broadband", "sensors", "vehicles")  # sub-scenarios: an agent each
 CANDIDATES = 5  # the device, three edge hosts, the cloud
@@ -62,7 +63,7 @@ class Record:
 
 def observe(
     asked: OffloadRequest, reach: Floats, hosts: NDArray[Any], speed: Floats, record: Record, shared: float, day: float
-) -> tuple[Floats, NDArray[np.int64]]:
+) -> tuple[Floats, Ints]:
     """(52,) figures and (5,) destinations: LOCAL, hosts by number, KEEP where there is none.
 
     hosts: records with tier, cores, tasks or assigned, up; speed: (H,) cycles/s of a core; `shared`: the ratio of all
@@ -104,19 +105,19 @@ def observe(
     return np.array(x), np.array(places, np.int64)
 
 
-def ranking(action: Floats, scenes: NDArray[np.int64]) -> Floats:
+def ranking(action: Floats, scenes: Ints) -> Floats:
     """(n, 7) weights of the features from actions (n, 10) of sub-scenarios (n,)."""
     found = np.where((scenes == 1)[:, None], 0.0, action[:, : len(FEATURES)])
     found[:, RANKED] += np.where((scenes == 1)[:, None], action[:, len(FEATURES) :], 0.0)
     return found
 
 
-def chosen(seen: Floats, action: Floats) -> NDArray[np.int64]:
+def chosen(seen: Floats, action: Floats) -> Ints:
     """(n,) the candidate of highest rank among those that are there; 0, the device, where there is none."""
     features = seen[:, :OWN].reshape(-1, CANDIDATES, len(FEATURES))
     scenes = seen[:, OWN : OWN + len(SCENES)].argmax(axis=1)
     score = (features @ ranking(action, scenes)[:, :, None])[:, :, 0]
-    found: NDArray[np.int64] = np.where(features[:, :, 0] > 0.0, score, -np.inf).argmax(axis=1)
+    found: Ints = np.where(features[:, :, 0] > 0.0, score, -np.inf).argmax(axis=1)
     return found
 
 

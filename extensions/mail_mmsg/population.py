@@ -12,17 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract.errors import require
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.mail_mmsg.model import BINS, NAMES, NOISE, clients, generated
 from cosim.extensions.mail_mmsg.platform import SCENES
 from cosim.extensions.mail_mmsg.world import EDGES, PART, PARTS, WINDOW, WITHIN, RequestLog
 from cosim.extensions.metanet.catalogue.training import library, trainable
 from cosim.extensions.metanet.layers import made, perceptron
-from cosim.schedulers.state import Floats
 
-Ints = NDArray[np.int64]
 _GRID, _FEWEST = 2.0, 3  # s; requests of a client in a part that has a row
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from cosim.contract.records import Floats
 from cosim.extensions.mail_mmsg.imitation import Weights, imitated, platform, reinforced
 from cosim.extensions.mail_mmsg.population import features
 from cosim.extensions.mail_mmsg.world import DAY, history, run
 from cosim.extensions.metanet.catalogue.train import save
-from cosim.schedulers.state import Floats
 
 KEPT = 800  # windows of the log
 ITERATIONS = 120, 80  # of MAIL, of the policy trained in its platform

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Flags, Floats, Ints
 from cosim.engine.continuum import Engine, Kind, System, WorkloadStream
 from cosim.engine.continuum.layout import CLOUD, DEVICE, EDGE, FIXED
 from cosim.engine.continuum.system import WorkloadTrace
@@ -35,9 +36,8 @@ from cosim.extensions.mail_mmsg.platform import (
     masks,
     observe,
 )
-from cosim.schedulers.state import KEEP, Floats
+from cosim.schedulers.state import KEEP
 
-Ints = NDArray[np.int64]
 Act = Callable[[Floats, np.random.Generator], Floats]  # (52,) figures -> (10,) weights
 
 DAY, PARTS = 1200.0, 12  # s
@@ -74,7 +74,7 @@ class RequestLog(NamedTuple):
     action: NDArray[np.float32]  # (n, 10)
     chosen: Ints  # (n,) candidate
     level: Ints  # (n,) of feedback
-    done: NDArray[np.bool_]  # (n,) offloaded and in time
+    done: Flags  # (n,) offloaded and in time
     seconds: Floats  # (n,) NaN: not completed
     client: Ints  # (n,)
     scene: Ints  # (n,)

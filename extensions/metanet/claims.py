@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.cosco.interval import ContainerArrivals
 from cosim.extensions.cosco.state import per_interval
 from cosim.extensions.metanet.bench import suite
@@ -20,7 +20,7 @@ from cosim.extensions.metanet.catalogue.metanet.model import costs
 from cosim.extensions.metanet.catalogue.pool import CALL, MILLISECONDS, POOL, TARIFF, Chooser, dollars
 from cosim.extensions.metanet.catalogue.ucb.decide import Ucb
 from cosim.schedulers import scheduler
-from cosim.schedulers.state import Floats, State, decides
+from cosim.schedulers.state import State, decides
 
 SEED = 900  # of what is learned from
 LONG = 1000.0  # intervals of the paper's totals
@@ -100,7 +100,7 @@ class _Watched:
     def __init__(self, inner: Any) -> None:  # noqa: ANN401 - of `made`
         self.inner, self.used = inner, list[float]()
 
-    def __call__(self, state: State) -> NDArray[np.int64]:
+    def __call__(self, state: State) -> Ints:
         busy = state.hosts["utilisation"][state.hosts["utilisation"] > 0.0]
         if len(busy):
             self.used.append(100.0 * float(busy.mean()))

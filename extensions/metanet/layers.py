@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats
+
 Weights = Mapping[str, Any]
 Tape = dict[str, list[Floats]]  # what each layer of a perceptron was given, by the perceptron's name
 

@@ -16,17 +16,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
+from cosim.contract.records import Floats
 from cosim.extensions.published_data.models import discharge
 from cosim.extensions.published_data.models.discharge import PER_SECOND, DischargeFlights
 from cosim.sources.tables.published import column, find, numbers, table
 from cosim.twin.jobs import held_back, setting
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 
-Floats = NDArray[np.float64]
 SETTINGS = ("capacity", "seen", "held_back")
 
 CAPACITY = 240.0  # mAh, data sheet of the Crazyflie 2.0's cell

@@ -19,16 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.published_data.edge_telemetry import FEW, Telemetry, Window, read
 from cosim.extensions.published_data.models.edge import CLOCK, Replay, Requests
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.space import Parameter, Space, Value
 
-Floats = NDArray[np.float64]
 SETTINGS = ("held_back",)
-Ints = NDArray[np.int64]
 
 # Multiply-accumulates of one picture of 224 x 224 (He et al. 2016; Iandola et al. 2016; Sandler et al. 2018).
 MACS = {"resnet18": 1.82e9, "resnet34": 3.67e9, "squeezenet1_0": 0.82e9, "mobilenet_v2": 0.30e9}

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.records import Floats, Ints
 from cosim.sources.tables.published import column, find, numbers, table
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 FEW = 5  # requests of a (node, service, load), fewer of which are not judged
 LOST = 0.05  # share of requests without an answer from which a window is not used
 STAMPS = ("assigned", "uploaded", "started", "computed", "ended")

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
+from cosim.contract.records import Flags, Floats
 from cosim.extensions.published_data.models import cellular
 from cosim.extensions.published_data.models.cellular import LTE, NR, SLOW, DownloadSamples, Receptions
 from cosim.sources.tables.published import column, find, numbers, table
 from cosim.twin.jobs import held_back
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 
-Floats = NDArray[np.float64]
 SETTINGS = ("set", "day", "held_back")
 
 MODES = {"5G": NR, "LTE": LTE}  # all others are slow
@@ -57,7 +57,7 @@ class Drives:
     def __len__(self) -> int:
         return len(self.throughput)
 
-    def where(self, kept: NDArray[np.bool_]) -> Drives:
+    def where(self, kept: Flags) -> Drives:
         """The rows that are kept."""
         s = self.samples
         return Drives(
@@ -149,7 +149,7 @@ class AirLevels:
     names: tuple[str, ...]  # of the cells
     source: str = ""
 
-    def where(self, kept: NDArray[np.bool_]) -> AirLevels:
+    def where(self, kept: Flags) -> AirLevels:
         """The rows that are kept."""
         s = self.seen
         return AirLevels(

@@ -21,17 +21,16 @@ from math import erf
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract import units
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
+from cosim.contract.records import Floats
 from cosim.sources.tables.published import column, find, numbers, table
 from cosim.twin.jobs import held_back
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.space import Parameter, Space, Value
 
-Floats = NDArray[np.float64]
 SETTINGS = ("benchmark", "machine", "held_back", "work")
 
 FILES = tuple(f"{folder}*__*_*.csv*" for folder in ("azure_vm_noise/", "vm-noise-data/", ""))  # BENCHMARK__REGION_KIND

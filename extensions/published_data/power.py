@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.published_data.models.power import LEVELS, MeasuredMachines
 from cosim.sources.tables.findings import as_warnings
 from cosim.sources.tables.published import column, find, numbers, table
@@ -30,7 +30,6 @@ from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal, Simulat
 from cosim.twin.space import Parameter, Prior, Space, Value
 from cosim.twin.telemetry.hygiene import examine_inputs
 
-Floats = NDArray[np.float64]
 SETTINGS = ("set", "machine", "levels", "held_back")
 
 LOADS = (0, 20, 40, 60, 80, 100)  # % measured for the fit
@@ -86,13 +85,13 @@ def server(
     ]
     space = Space([Parameter("full", 0.8 * full, 1.2 * full, unit="W", start=full), *scores])
 
-    def simulate(levels: NDArray[np.int64]) -> Simulate:
+    def simulate(levels: Ints) -> Simulate:
         def run(values: Floats, _seed: int) -> Mapping[str, Floats]:
             return {"power": values[:, :1] * (mean + values[:, 1:] @ components)[:, levels]}
 
         return run
 
-    def case(levels: NDArray[np.int64]) -> Case:
+    def case(levels: Ints) -> Case:
         shares = ", ".join(f"{100 * level:.0f}" for level in LEVELS[levels])
         return Case({"power": MeasuredSignal(watts[levels], "W", paired=True)}, simulate(levels), f"loads {shares} %")
 
@@ -193,7 +192,7 @@ def problems(data: Path, settings: Mapping[str, object]) -> list[CalibrationProb
     return [server(servers, k, [int(load) for load in loads], prior=prior) for k in found]
 
 
-def _levels(loads: Sequence[int]) -> NDArray[np.int64]:
+def _levels(loads: Sequence[int]) -> Ints:
     """Loads in % as indices of `LEVELS`."""
     wrong = [load for load in loads if load % 10 or not 0 <= load <= 100]
     if wrong or 100 not in loads:

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cosim.compiled.compiling import entry
+from cosim.contract.records import Floats
 from cosim.engine.continuum.draw import CHOICE, IDLE, mix, normal, uniform
 from cosim.engine.continuum.jit import jit
 from cosim.twin.space import Parameter, Space
-
-Floats = NDArray[np.float64]
 
 STEP = 0.5  # % of CPU, the logger's resolution
 _TASKS = 256  # that may be under way at once; a vector of parameters that needs more cannot be simulated

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError, require
+from cosim.contract.records import Floats
 from cosim.extensions.simtune import intervals
 from cosim.sources.tables.findings import as_warnings
 from cosim.sources.tables.published import find, matrix
@@ -27,7 +27,6 @@ from cosim.twin.jobs import held_back, setting
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.telemetry.hygiene import examine_inputs
 
-Floats = NDArray[np.float64]
 SETTINGS = ("rows", "replicates", "held_back")
 
 POINTS = np.arange(0.0, 101.0, 10.0)  # % of CPU at which the power curve is fitted

@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from cosim.contract.delimited import StrPath, fault, header
+from cosim.contract.records import Floats
 from cosim.extensions.traces.google import parts
 from cosim.extensions.traces.grid import Grid
-from cosim.extensions.traces.model import Floats, TaskTrace, UtilisationTraces
+from cosim.extensions.traces.model import TaskTrace, UtilisationTraces
 from cosim.extensions.traces.table import LATEST, TraceColumn, blocks, percent, whole
 
 PERIOD = 300.0  # s

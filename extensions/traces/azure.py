@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute
 
 from cosim.contract.delimited import StrPath, fault, line_of
+from cosim.contract.records import Floats
 from cosim.extensions.traces.google import parts
 from cosim.extensions.traces.grid import Grid
-from cosim.extensions.traces.model import Floats, TaskTrace, UtilisationTraces
+from cosim.extensions.traces.model import TaskTrace, UtilisationTraces
 from cosim.extensions.traces.table import LATEST, TraceColumn, blocks, percent, whole
 
 PERIOD = 300.0  # s

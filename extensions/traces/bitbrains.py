@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
-from numpy.typing import NDArray
 
 from cosim.contract.delimited import StrPath, fault, header, line_of
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.traces.grid import Grid
-from cosim.extensions.traces.model import Floats, UtilisationTraces
+from cosim.extensions.traces.model import UtilisationTraces
 from cosim.extensions.traces.table import TraceColumn, blocks, whole
 
 PERIOD = 300.0  # s
@@ -90,7 +90,7 @@ def read_packed(
     index = {name: row for row, name in enumerate(ids)}
     wanted = (TraceColumn("id", "text"), TraceColumn("timestamp", "text"), TraceColumn("duration", at_least=1.0),
               TraceColumn("cpu_usage", at_least=0.0))  # fmt: skip
-    rows: list[NDArray[np.int64]] = []
+    rows: list[Ints] = []
     ends: list[Floats] = []
     spans: list[Floats] = []
     used: list[Floats] = []
@@ -151,7 +151,7 @@ def _seconds(path: StrPath, stamps: list[str]) -> Floats:
     return np.asarray(parsed.cast(pa.int64()).to_numpy(zero_copy_only=False), np.float64)
 
 
-def _spread(grid: Grid, row: NDArray[np.int64], begin: Floats, end: Floats, value: Floats) -> None:
+def _spread(grid: Grid, row: Ints, begin: Floats, end: Floats, value: Floats) -> None:
     """Spans over the periods that they touch, each weighted by the seconds in it."""
     low = np.floor((begin - grid.start) / grid.period).astype(np.int64)
     high = np.ceil((end - grid.start) / grid.period).astype(np.int64)

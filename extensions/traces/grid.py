@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cosim.extensions.traces.model import Floats, Shares
+from cosim.contract.records import Floats, Ints
+from cosim.extensions.traces.model import Shares
 
 LARGEST = 1 << 29  # cells of one table; 2 GiB of sums
 
@@ -27,7 +27,7 @@ class Grid:
         self._weight = np.zeros((0, 0), np.float32)
         self._periods = 0
 
-    def rows(self, words: list[str], member: NDArray[np.int64]) -> NDArray[np.int64]:
+    def rows(self, words: list[str], member: Ints) -> Ints:
         """The row of each sample's machine, -1 for those beyond the limit; new machines get the next row."""
         known = np.full(len(words), -1, np.int64)
         used, first = np.unique(member, return_index=True)
@@ -41,7 +41,7 @@ class Grid:
 
     def add(
         self,
-        row: NDArray[np.int64],
+        row: Ints,
         time: Floats,
         value: Floats,
         *,

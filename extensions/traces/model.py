@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats, Ints
+
 Shares = NDArray[np.float32]
 
 
@@ -61,7 +62,7 @@ class UtilisationTraces:
     def periods(self) -> int:
         return int(self.utilisation.shape[1])
 
-    def select(self, vms: slice | NDArray[np.int64], periods: slice = slice(None)) -> UtilisationTraces:
+    def select(self, vms: slice | Ints, periods: slice = slice(None)) -> UtilisationTraces:
         """The traces of some VMs in some consecutive periods."""
         begin, _, step = periods.indices(self.periods)
         if step != 1:

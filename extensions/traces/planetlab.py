@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from cosim.contract.delimited import StrPath, content, fault, records
-from cosim.extensions.traces.model import Floats, UtilisationTraces
+from cosim.contract.records import Floats
+from cosim.extensions.traces.model import UtilisationTraces
 
 PERIOD = 300.0  # s
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract.delimited import StrPath, fault, line_of
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.traces.grid import Grid
-from cosim.extensions.traces.model import Floats, TaskTrace, UtilisationTraces
+from cosim.extensions.traces.model import TaskTrace, UtilisationTraces
 from cosim.extensions.traces.table import TraceColumn, blocks, whole
 
 PERIOD = 300.0  # s
@@ -83,7 +83,7 @@ def read_usage(
     return UtilisationTraces(grid.ids, grid.mean(), period, peak=peak, cores=cores, clock=capacity * 1e6 / cores)
 
 
-def _fragments(path: StrPath, index: dict[str, int]) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:
+def _fragments(path: StrPath, index: dict[str, int]) -> Iterator[tuple[Ints, Floats, Floats]]:
     """Row, span (s) and use (MHz) of each fragment, block after block."""
     wanted = (TraceColumn("id", "text"), TraceColumn("duration", at_least=0.0), TraceColumn("cpu_usage", at_least=0.0))
     for block in blocks(path, wanted):

@@ -48,6 +48,14 @@ def sweep(tmp_path_factory):
     return path, figures, compared
 
 
+def test_a_sweep_with_a_wrong_value_is_refused_before_its_first_run(tmp_path):
+    scenario = cameras(tmp_path)
+    scenario.set("sweep", **{"adapters.continuum.scheduler": ["nearest", "math:pi"]})
+    with pytest.raises(ScenarioError, match="not a function"):
+        cosim.sweep(scenario, seeds=[1, 2], out=tmp_path / "runs", workers=1)
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_run_from_a_mapping_is_that_of_the_file(tmp_path):
     scenario = cameras(tmp_path)
     one = cosim.run(scenario, out=tmp_path / "a")

@@ -13,7 +13,8 @@ from cosim.adapters.continuum import ADAPTER
 from cosim.adapters.continuum.affinity import tables
 from cosim.adapters.continuum.tests.test_continuum_adapter import CLOUD, EDGE, UAV, begin, load, scene
 from cosim.contract.adapter import Context, Inputs
-from cosim.contract.entities import Accelerator, Affinity, Link, SlotRange
+from cosim.contract.entities import Affinity, Link, SlotRange
+from cosim.contract.equipment import Accelerator
 from cosim.contract.errors import ScenarioError
 from cosim.contract.laws import Law
 from cosim.contract.link import LinkState

@@ -15,7 +15,8 @@ from cosim.adapters.continuum.batch import prepare
 from cosim.adapters.continuum.config import ContinuumConfig
 from cosim.adapters.continuum.keys import SetScheduler
 from cosim.contract.adapter import Context, Inputs
-from cosim.contract.entities import Event, Fleet, Link, Node, Power, Scene, SlotRange, Workload
+from cosim.contract.entities import Event, Fleet, Link, Node, Scene, SlotRange, Workload
+from cosim.contract.equipment import Power
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, SlotTable, fault
 from cosim.contract.laws import Law

@@ -12,7 +12,8 @@ from cosim.adapters.continuum.config import ContinuumConfig
 from cosim.adapters.continuum.equipment import power_table
 from cosim.adapters.continuum.tests.test_continuum_adapter import CLOUD, EDGE, UAV, begin, link, load, run, scene
 from cosim.contract.adapter import Inputs
-from cosim.contract.entities import Accelerator, Event, Power, PowerStates, Scaling, SlotRange
+from cosim.contract.entities import Event, SlotRange
+from cosim.contract.equipment import Accelerator, Power, PowerStates, Scaling
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import fault
 from cosim.contract.laws import Law

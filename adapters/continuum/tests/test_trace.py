@@ -13,7 +13,8 @@ from cosim.adapters.continuum import ADAPTER
 from cosim.adapters.continuum.config import ContinuumConfig, EventName
 from cosim.adapters.continuum.tests.test_continuum_adapter import CAR, CLOUD, EDGE, UAV, begin, cars, link, load, scene
 from cosim.contract.adapter import Inputs
-from cosim.contract.entities import Event, Fleet, Link, Power, PowerStates, SlotRange, Stage
+from cosim.contract.entities import Event, Fleet, Link, SlotRange, Stage
+from cosim.contract.equipment import Power, PowerStates
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import fault
 from cosim.contract.laws import Law

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from cosim.contract import units
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.records import Floats, Ints
 
-Floats = NDArray[np.float64]
 NOTHING = frozenset({"", "-", "n/a", "na", "nan", "null", "none"})  # cells that stand for no value
 # Numbers this large are times since 1970: their unit by the power of ten.
 _EPOCHS = ((1e8, 1e11, 1.0), (1e11, 1e14, 1e-3), (1e14, 1e17, 1e-6), (1e17, 1e20, 1e-9))
@@ -184,7 +184,7 @@ def stamps(column: NDArray[Any], name: str, unit: str | None = None) -> Stamps:
     return _stamps(column, name, values * factor, absolute=bool(usual * factor >= _EPOCHS[0][0]))
 
 
-def past_midnight(seconds: Floats, group: NDArray[np.int64] | None = None) -> tuple[Floats, int]:
+def past_midnight(seconds: Floats, group: Ints | None = None) -> tuple[Floats, int]:
     """Times of day (m,) s with a day more after each midnight that they pass, in the order of the rows; how many pass.
 
     A fall by more than half a day is a midnight. With `group`, rows of one group that stand together are a sequence of

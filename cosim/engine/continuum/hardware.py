@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.contract.entities import AcceleratorQuantities, PricedQuantities, ScalingQuantities, WorkloadQuantities
-from cosim.contract.entities import PowerStates as PowerStates
+from cosim.contract.entities import PricedQuantities, WorkloadQuantities
+from cosim.contract.equipment import AcceleratorQuantities, ScalingQuantities
+from cosim.contract.equipment import PowerStates as PowerStates
 from cosim.contract.quantity import quantities
 from cosim.contract.records import Records
 from cosim.engine.continuum.layout import (

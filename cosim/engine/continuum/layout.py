@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cosim.compiled.compiling import codes
 from cosim.compiled.rowtypes import LINE, Record
-from cosim.contract import entities
+from cosim.contract import entities, equipment
 from cosim.contract.quantity import columns, those
 from cosim.contract.records import Records
 from cosim.engine.continuum import queue
@@ -181,10 +181,10 @@ KIND = _record(
 MACHINE = _record(
     ("memory", "f8"), ("storage", "f8"),  # B in all, inf: unlimited
     ("free_memory", "f8"), ("free_storage", "f8"),  # B
-    *columns(entities.PowerStates),
+    *columns(equipment.PowerStates),
     ("since", "f8"),  # s, since when it is in its state
     ("looked", "f8"), ("looked_busy", "f8"),  # s and busy s when the governor last looked
-    *columns(entities.ScalingQuantities),
+    *columns(equipment.ScalingQuantities),
     ("quota", "f8"), ("quota_period", "f8"), ("burst", "f8"), ("phase", "f8"),  # core-s per s, s; 0: no quota
     ("available", "f8"), ("counted", "f8"),  # core-s left in this period; busy s up to which use is booked
     ("refills", "i8"),  # periods that have begun
@@ -197,7 +197,7 @@ MACHINE = _record(
 )  # fmt: skip
 
 ACCELERATOR = _record(
-    *columns(entities.AcceleratorQuantities),
+    *columns(equipment.AcceleratorQuantities),
     ("completed", "i8"), ("node", "i8"), ("kind", "i8"),
 )  # fmt: skip
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry, part
+from cosim.contract.records import Floats, Ints
 from cosim.physics.radio import nr
 from cosim.physics.radio.fast import exp
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
+Codes = Ints
 
 STEP = 1.0  # dB down for a block that is not received
 RATIO = nr.BLER_TARGET / (1.0 - nr.BLER_TARGET)  # of the step up to the step down: no drift at the target

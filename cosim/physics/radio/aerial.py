@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry, part
+from cosim.contract.records import Flags, Floats
 from cosim.physics.radio import pathloss
 from cosim.physics.radio.cells import STATE_DRAWS, PairRows, Receivers, Transmitters
 from cosim.physics.radio.shadowing import cell_key, draw_key, memory, wander
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Keys = NDArray[np.uint64]
 
@@ -214,7 +214,7 @@ def receive(at: Receivers, of: Transmitters, law: int, reach: float, pairs: Pair
 
 
 @entry()
-def in_sight(rows: Ints, cell: Ints, sight: Floats, ground: Floats, height: Floats, law: int) -> NDArray[np.bool_]:
+def in_sight(rows: Ints, cell: Ints, sight: Floats, ground: Floats, height: Floats, law: int) -> Flags:
     """Which devices `rows` (n,) see their `cell` (n,), -1 for none, as `receive` keeps it.
 
     `sight` (slots, m) are its unit Gaussians; `ground` and `height` (n,) m are horizontal distance and height.

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry, part
+from cosim.contract.records import Floats
 from cosim.physics.radio import pathloss
 from cosim.physics.radio.fast import exp, ln
 from cosim.physics.radio.shadowing import cell_key, draw_key, memory, mix, normal, wander
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Keys = NDArray[np.uint64]
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry, part
+from cosim.contract.records import Floats
 from cosim.physics.radio import nr
 from cosim.physics.radio.fast import exp, ln
 from cosim.physics.radio.jamming import ChannelGrid
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 
 # beta of QPSK, 16QAM and 64QAM; 1.5 to 30 over the modulations, 16QAM in their geometric middle.

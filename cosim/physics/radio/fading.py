@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry, part
+from cosim.contract.records import Flags, Floats
 from cosim.physics.radio.pathloss import umi_los_probability
 from cosim.physics.radio.shadowing import cell_key, draw_key, mix
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
 Keys = NDArray[np.uint64]
 
@@ -67,7 +67,7 @@ def _read(table: NDArray[np.float32], place: np.uint64) -> float:
 
 @entry()
 def fade(
-    rows: Ints, fresh: NDArray[np.bool_], phase: Floats, key: Keys, factor: Floats, table: NDArray[np.float32],
+    rows: Ints, fresh: Flags, phase: Floats, key: Keys, factor: Floats, table: NDArray[np.float32],
     way: Floats, gain: Floats,
 ) -> None:  # fmt: skip
     """Advance the links of `rows` (n,) by `phase` (n,) rad and write their power `gain` (n, B), 1 in the mean.
@@ -102,7 +102,7 @@ def fade(
 
 
 @entry()
-def in_sight(rows: Ints, cell: Ints, sight: Floats, ground: Floats) -> NDArray[np.bool_]:
+def in_sight(rows: Ints, cell: Ints, sight: Floats, ground: Floats) -> Flags:
     """Which devices `rows` (n,) see their `cell` (n,): TR 38.901's line-of-sight state as `cells.receive` keeps it.
 
     `sight` (slots, m) are its unit Gaussians, `ground` (n,) m the horizontal distances.

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Event, Scene
 from cosim.contract.errors import Problem
 from cosim.contract.frame import Array, Frame
 from cosim.contract.jammer import Jammer, JammerOn
+from cosim.contract.records import Flags, Floats
 from cosim.physics.radio import jamming, power
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 
 class JammerSet:

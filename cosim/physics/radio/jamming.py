@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats, Ints
+
 Pattern = Literal["continuous", "intermittent", "random", "sine", "ramp", "square", "reactive"]
 OFF = -math.inf  # dB, of a jammer that sends nothing
 
@@ -97,7 +97,7 @@ class ChannelGrid(NamedTuple):
     """
 
     width: Floats  # (m, G) part of the channel
-    block: NDArray[np.int64]  # (m, G) fading block
+    block: Ints  # (m, G) fading block
     spread: Floats  # (jammers, m, G) part of the jammer's power that falls on the piece
 
     @property

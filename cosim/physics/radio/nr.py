@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats
+
 Ints = NDArray[np.integer[Any]]
 
 # TS 38.214 table 5.2.2.1-2: bit/s/Hz of CQI 1..15

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats, Ints
+
 _PER_DECIBEL = np.log(10.0) / 10.0  # numpy's exp and log are several times faster than its power and log10
 FLOOR = 1e-20  # mW; what counts as no power at all, -200 dBm
 
@@ -25,7 +25,7 @@ def noise(bandwidth: float | Floats, noise_figure: float | Floats) -> Floats:
     return np.asarray(-174.0 + 10.0 * np.log10(bandwidth) + noise_figure)
 
 
-def rsrp(received: float | Floats, blocks: int | NDArray[np.int64]) -> Floats:
+def rsrp(received: float | Floats, blocks: int | Ints) -> Floats:
     """Power per resource element in dBm: the `received` power (dBm) spread over 12 N_PRB; TS 38.215 5.1.1."""
     return np.asarray(received - 10.0 * np.log10(12.0 * np.asarray(blocks)))
 

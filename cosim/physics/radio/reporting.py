@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry
+from cosim.contract.records import Floats
 from cosim.physics.radio.shadowing import cell_key, draw_key, normal
 
-Floats = NDArray[np.float64]
 Keys = NDArray[np.uint64]
 
 LOWEST, HIGHEST = -20.0, 35.0  # dB that a modem reports at least and at most

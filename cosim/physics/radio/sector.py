@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry, part
+from cosim.contract.records import Floats
 from cosim.physics.radio.fast import exp
 
-Real = TypeVar("Real", float, NDArray[np.float64])
-Floats = NDArray[np.float64]
+Real = TypeVar("Real", float, Floats)
 Ints = NDArray[np.int32]
 
 _DEGREES = 180.0 / np.pi

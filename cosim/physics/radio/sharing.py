@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Flags, Floats
 from cosim.physics.radio.pathloss import LIGHT
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 
 
-def per_cell(cell: Ints, weight: Floats | NDArray[np.bool_], cells: int) -> Floats:
+def per_cell(cell: Ints, weight: Floats | Flags, cells: int) -> Floats:
     """Sums (cells,) of `weight` (n,) over the devices of each cell; `cell` (n,) is -1 for none."""
     return np.asarray(np.bincount(cell + 1, weights=weight, minlength=cells + 1)[1:], np.float64)
 

@@ -18,11 +18,10 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cosim.contract.records import Floats
 from cosim.physics.radio import pathloss
-
-Floats = NDArray[np.float64]
 
 # 802.11n, one spatial stream, 20 MHz, long guard interval: bit/s of MCS 0 to 7, IEEE 802.11-2020 table 19-27.
 MCS = np.array([6.5, 13.0, 19.5, 26.0, 39.0, 52.0, 58.5, 65.0]) * 1e6

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry, part, ready
+from cosim.contract.records import Flags, Floats, Ints
 from cosim.physics.radio.fast import ln
 from cosim.physics.radio.pathloss import LIGHT
 from cosim.physics.radio.wifi import LOWEST, STEP
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Rows = NDArray[np.int32]
 _DECIBELS = 10.0 / np.log(10.0)
 _FIGURES = 5
@@ -57,7 +56,7 @@ class Finder:
     def __init__(self) -> None:
         self._buffers = [(np.empty((2, 0), np.int32), np.empty((_FIGURES, 0))) for _ in range(2)]
 
-    def find(self, place: Floats, there: NDArray[np.bool_], antennas: Antennas) -> Pairs:
+    def find(self, place: Floats, there: Flags, antennas: Antennas) -> Pairs:
         """The links between the antennas that are `there` (n,), at `place` (n, 3) m."""
         self._buffers.reverse()
         for _ in range(2):
@@ -83,7 +82,7 @@ def _square(place: Floats, i: int, j: int) -> float:
 
 
 @entry()
-def _find(place: Floats, there: NDArray[np.bool_], a: Antennas, ends: Rows, figures: Floats) -> int:
+def _find(place: Floats, there: Flags, a: Antennas, ends: Rows, figures: Floats) -> int:
     """The number of links; as many of them as there is room for go to `ends` (2, room) and `figures` (5, room)."""
     count, room = 0, ends.shape[1]
     slope = 0.5 * a.exponent * _DECIBELS

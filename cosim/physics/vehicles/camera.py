@@ -11,11 +11,10 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Floats
 from cosim.physics.vehicles.terrain import Terrain
 
-Floats = NDArray[np.float64]
 _LOOK, _MOST_LOOKS = 0.25, 20_000  # of a cell, from one look along a ray to the next; looks at most
 _TRIES = 8  # of false position, within a quarter of a cell
 _LEAST = math.cos(math.radians(85.0))  # downward part of a ray: flatter ones are taken to miss the ground

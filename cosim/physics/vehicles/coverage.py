@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from cosim.contract.records import Floats, Ints
 
 
 @entry()

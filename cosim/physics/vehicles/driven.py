@@ -6,10 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Records
 from cosim.physics.vehicles.airframe import GRAVITY, Copter, Rover
 from cosim.physics.vehicles.battery import open_circuit
 from cosim.physics.vehicles.contact import touch
@@ -20,7 +19,6 @@ from cosim.physics.vehicles.power import wheel_power
 from cosim.physics.vehicles.rigid import push, show
 from cosim.physics.vehicles.terrain import FLAT, Terrain, ground_at
 
-Floats = NDArray[np.float64]
 _OFF = 0.3  # m above the ground: in the air, and not only sprung off it
 
 

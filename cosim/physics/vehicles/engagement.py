@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from cosim.contract.records import Records
+from cosim.contract.records import Flags, Floats, Ints, Records
 from cosim.physics.vehicles import phases as ph
 from cosim.physics.vehicles.coverage import FieldCoverage
 from cosim.physics.vehicles.fleet import VehicleFleet
@@ -30,10 +30,6 @@ from cosim.physics.vehicles.layout import FENCE as FENCED
 from cosim.physics.vehicles.logbook import Logbook
 from cosim.physics.vehicles.reports import Chance, PairLinks, Reports
 from cosim.physics.vehicles.rule import Follow
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
 _ENGAGE, _DISENGAGE = 1, 2
 _SOON = 1e-9  # s; moments are sums of steps

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cosim.compiled.compiling import entry, part, ready, records
-from cosim.contract.records import Records
+from cosim.contract.records import Flags, Floats, Ints, Records
 from cosim.physics.vehicles import layout as l
 from cosim.physics.vehicles.airframe import Copter, Rover
 from cosim.physics.vehicles.battery import open_circuit
@@ -23,7 +23,6 @@ from cosim.physics.vehicles.receivers import PositionErrors
 from cosim.physics.vehicles.rigid import show, stand
 from cosim.physics.vehicles.terrain import FLAT, Terrain, closing, ground_at
 
-Floats = NDArray[np.float64]
 WHAT = {"fly": l.FLY, "take-off": l.RISE, "land": l.DESCEND, "return": l.HOME, "turns": l.TURNS}
 # What a new mode begins with.
 _ENTERED = {
@@ -252,12 +251,12 @@ class VehicleFleet:
         """The modes of vehicles by name."""
         return [l.MODES[code] for code in self.state["mode"][np.asarray(rows)]]
 
-    def arm(self, rows: ArrayLike, on: bool = True) -> NDArray[np.bool_]:
+    def arm(self, rows: ArrayLike, on: bool = True) -> Flags:
         """Arm or disarm. Home is where a vehicle is armed. Refused: a broken or empty one, disarming in flight."""
         r = self._rows(rows)
         s = self.state
         if on:
-            obeys: NDArray[np.bool_] = (s["crashed"][r] == 0) & (s["failsafe"][r] != l.EMPTY)
+            obeys: Flags = (s["crashed"][r] == 0) & (s["failsafe"][r] != l.EMPTY)
             new = r[obeys & (s["armed"][r] == 0)]
             for axis in "xyz":
                 s[f"home_{axis}"][new] = s[axis][new]
@@ -271,21 +270,17 @@ class VehicleFleet:
             s["armed"][r[obeys]] = 0
         return obeys
 
-    def take_off(self, rows: ArrayLike, height: ArrayLike) -> NDArray[np.bool_]:
+    def take_off(self, rows: ArrayLike, height: ArrayLike) -> Flags:
         """Rise to `height` m above home. Refused by rovers, and when not armed or not on the ground."""
         r = self._rows(rows)
         s = self.state
         up = np.broadcast_to(np.asarray(height, np.float64), r.shape)
-        obeys: NDArray[np.bool_] = (
-            (self.frames["kind"][r] == l.COPTER) & (s["armed"][r] != 0) & (s["landed"][r] != 0) & (up > 0.0)
-        )
+        obeys: Flags = (self.frames["kind"][r] == l.COPTER) & (s["armed"][r] != 0) & (s["landed"][r] != 0) & (up > 0.0)
         self._enter(r[obeys], int(l.TAKE_OFF))
         s["target_z"][r[obeys]] = s["home_z"][r[obeys]] + up[obeys]
         return obeys
 
-    def go(
-        self, rows: ArrayLike, position: ArrayLike, velocity: ArrayLike | None = None, valid: float = 3.0
-    ) -> NDArray[np.bool_]:
+    def go(self, rows: ArrayLike, position: ArrayLike, velocity: ArrayLike | None = None, valid: float = 3.0) -> Flags:
         """Fly or drive to `position` (n, 3) m.
 
         With `velocity` (n, 3) m/s the point moves on for `valid` s, like the reported target of a
@@ -311,7 +306,7 @@ class VehicleFleet:
             s["target_until"][obeying] = self.now + valid
         return obeys
 
-    def steer(self, rows: ArrayLike, velocity: ArrayLike, valid: float = 3.0) -> NDArray[np.bool_]:
+    def steer(self, rows: ArrayLike, velocity: ArrayLike, valid: float = 3.0) -> Flags:
         """Keep `velocity` (n, 3) m/s over ground for `valid` s, then stop. Refused as `go` is."""
         r = self._rows(rows)
         s = self.state
@@ -323,7 +318,7 @@ class VehicleFleet:
         s["target_until"][obeying] = self.now + valid
         return obeys
 
-    def accelerate(self, rows: ArrayLike, acceleration: ArrayLike, valid: float = 3.0) -> NDArray[np.bool_]:
+    def accelerate(self, rows: ArrayLike, acceleration: ArrayLike, valid: float = 3.0) -> Flags:
         """Keep `acceleration` (n, 3) m/s^2 for `valid` s, then stop. Refused as `go` is, and by rovers."""
         obeys, obeying = self._hover_orders(rows, int(l.ACCELERATION), valid)
         wanted = np.broadcast_to(np.asarray(acceleration, np.float64), (len(obeys), 3))[obeys]
@@ -333,7 +328,7 @@ class VehicleFleet:
 
     def lean(
         self, rows: ArrayLike, roll: ArrayLike, pitch: ArrayLike, climb: ArrayLike = 0.0, valid: float = 3.0
-    ) -> NDArray[np.bool_]:
+    ) -> Flags:
         """Keep an attitude (rad; roll to the right, pitch nose up) and a rate of climb (m/s) for `valid` s, then stop.
 
         Refused as `go` is, and by rovers.
@@ -346,7 +341,7 @@ class VehicleFleet:
         self.state["target_vz"][obeying] = np.clip(np.broadcast_to(climb, obeys.shape)[obeys], slowest, fastest)
         return obeys
 
-    def circle(self, rows: ArrayLike, centre: ArrayLike, radius: ArrayLike, speed: ArrayLike) -> NDArray[np.bool_]:
+    def circle(self, rows: ArrayLike, centre: ArrayLike, radius: ArrayLike, speed: ArrayLike) -> Flags:
         """Fly round `centre` (n, 3) m at `radius` m with `speed` m/s, clockwise when above 0, until the next order.
 
         Refused as `go` is, and by rovers.
@@ -375,10 +370,10 @@ class VehicleFleet:
         """Let the air be the ICAO standard atmosphere's (Doc 7488) above a place `altitude` m above the sea."""
         self.frames["altitude"], self.frames["temperature"] = altitude, 288.15 - 0.0065 * altitude
 
-    def _hover_orders(self, rows: ArrayLike, mode: int, valid: float) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    def _hover_orders(self, rows: ArrayLike, mode: int, valid: float) -> tuple[Flags, Ints]:
         """Who obeys an order that only copters in flight take, and their rows, which are in `mode` now."""
         r = self._rows(rows)
-        obeys: NDArray[np.bool_] = self._able(r) & (self.frames["kind"][r] == l.COPTER)
+        obeys: Flags = self._able(r) & (self.frames["kind"][r] == l.COPTER)
         obeying = r[obeys]
         self._enter(obeying, mode)
         self.state["target_until"][obeying] = self.now + valid
@@ -420,11 +415,11 @@ class VehicleFleet:
         for name in ("first_item", "items", "item", "reached", "done"):
             self.state[name][r] = self.state[name][r[0]]
 
-    def start_mission(self, rows: ArrayLike, item: int = -1) -> NDArray[np.bool_]:
+    def start_mission(self, rows: ArrayLike, item: int = -1) -> Flags:
         """Go on with the mission, or from `item` on. Refused when not armed or without a mission."""
         r = self._rows(rows)
         s = self.state
-        obeys: NDArray[np.bool_] = (s["armed"][r] != 0) & (s["items"][r] > 0) & (s["failsafe"][r] != l.EMPTY)
+        obeys: Flags = (s["armed"][r] != 0) & (s["items"][r] > 0) & (s["failsafe"][r] != l.EMPTY)
         obeys &= item < s["items"][r]
         obeying = r[obeys]
         self._enter(obeying, int(l.MISSION))
@@ -436,17 +431,17 @@ class VehicleFleet:
         """Stop and stay."""
         self._enter(self._rows(rows), int(l.HOLD))
 
-    def go_home(self, rows: ArrayLike) -> NDArray[np.bool_]:
+    def go_home(self, rows: ArrayLike) -> Flags:
         """Return to home; copters land there. Refused as `go` is."""
         r = self._rows(rows)
         obeys = self._able(r)
         self._enter(r[obeys], int(l.RETURN))
         return obeys
 
-    def land(self, rows: ArrayLike) -> NDArray[np.bool_]:
+    def land(self, rows: ArrayLike) -> Flags:
         """Land here. Refused by rovers and on the ground."""
         r = self._rows(rows)
-        obeys: NDArray[np.bool_] = self._able(r) & (self.frames["kind"][r] == l.COPTER)
+        obeys: Flags = self._able(r) & (self.frames["kind"][r] == l.COPTER)
         self._enter(r[obeys], int(l.LAND))
         return obeys
 
@@ -455,10 +450,10 @@ class VehicleFleet:
         r = self._rows(rows)
         self.state["fence_radius"][r], self.state["fence_top"][r] = radius, top
 
-    def recharge(self, rows: ArrayLike, charge: ArrayLike = 1.0) -> NDArray[np.bool_]:
+    def recharge(self, rows: ArrayLike, charge: ArrayLike = 1.0) -> Flags:
         """Give vehicles that are not armed a battery at `charge` 0..1 of its capacity."""
         r = self._rows(rows)
-        obeys: NDArray[np.bool_] = self.state["armed"][r] == 0
+        obeys: Flags = self.state["armed"][r] == 0
         obeying = r[obeys]
         level = np.broadcast_to(np.asarray(charge, np.float64), r.shape)[obeys]
         self.state["charge"][obeying] = level * self.frames["capacity"][obeying]
@@ -470,16 +465,16 @@ class VehicleFleet:
         left: Floats = self.state["charge"] / self.frames["capacity"]
         return left
 
-    def _rows(self, rows: ArrayLike) -> NDArray[np.int64]:
+    def _rows(self, rows: ArrayLike) -> Ints:
         return np.atleast_1d(np.asarray(rows, np.int64))
 
-    def _able(self, r: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _able(self, r: Ints) -> Flags:
         s = self.state
         flying = (self.frames["kind"][r] != l.COPTER) | (s["landed"][r] == 0)
-        able: NDArray[np.bool_] = (s["armed"][r] != 0) & flying & (s["failsafe"][r] != l.EMPTY)
+        able: Flags = (s["armed"][r] != 0) & flying & (s["failsafe"][r] != l.EMPTY)
         return able
 
-    def _enter(self, rows: NDArray[np.int64], mode: int) -> None:
+    def _enter(self, rows: Ints, mode: int) -> None:
         """What `pilot.enter` does, for many rows."""
         s = self.state
         s["mode"][rows] = mode

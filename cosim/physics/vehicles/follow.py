@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats
 
 
 def stand_off(place: Floats, heading: Floats, behind: Floats, aside: Floats, height: Floats) -> Floats:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats
+
 _FOOT = 0.3048  # m
 _LEAST = 1.0  # m/s against the air: slower vehicles meet gusts that the wind carries past
 

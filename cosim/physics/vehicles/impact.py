@@ -12,16 +12,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry, part
-from cosim.contract.records import Records
+from cosim.contract.records import Flags, Floats, Ints, Records
 from cosim.physics.vehicles.layout import COPTER, ELSEWHERE, EMPTY, GROUND, OBSTACLE, VEHICLE
 from cosim.physics.vehicles.obstacles import Obstacles
 
 Record = Any  # one row of a record array
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 _FELT = 0.5  # m/s, a copter's landing speed: a softer touch is not noted
 _TINY = 1e-6  # m
 _PUSH = 20.0  # m/s^2 of which no vehicle is capable, to see in time what it may run into
@@ -229,7 +226,7 @@ def _near(states: Records, frames: Records, order: Ints, tops: Floats, bounds: F
 
 @part
 def _settle(
-    states: Records, frames: Records, before: Floats, moved: NDArray[np.bool_], order: Ints, walls: Walls, now: float
+    states: Records, frames: Records, before: Floats, moved: Flags, order: Ints, walls: Walls, now: float
 ) -> None:
     """Hold up the vehicles `moved` (n,) that have come on straight ways from `before` (n, 3) m, at `now` s."""
     most = 0.0
@@ -251,7 +248,7 @@ def _settle(
 
 @entry()
 def touch(
-    states: Records, frames: Records, before: Floats, moved: NDArray[np.bool_], order: Ints, walls: Walls, now: float,
+    states: Records, frames: Records, before: Floats, moved: Flags, order: Ints, walls: Walls, now: float,
     span: float,
 ) -> bool:  # fmt: skip
     """`_near` where `span` is above 0, else `_settle`: one entry point, so that none is compiled during a flight."""
@@ -272,9 +269,7 @@ class Contacts:
         """Whether one may run into something within `span` s."""
         return bool(touch(states, frames, _NOWHERE, _NONE, np.argsort(states["x"]), self._walls, 0.0, span))
 
-    def settle(
-        self, states: Records, frames: Records, before: Floats, now: float, moved: NDArray[np.bool_] | None = None
-    ) -> None:
+    def settle(self, states: Records, frames: Records, before: Floats, now: float, moved: Flags | None = None) -> None:
         """Let what stood in their way since `before` (n, 3) m act on all, or on those that have `moved` (n,)."""
         which = np.ones(len(states), np.bool_) if moved is None else moved
         touch(states, frames, before, which, np.argsort(states["x"], kind="stable"), self._walls, now, 0.0)

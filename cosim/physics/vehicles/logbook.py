@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cosim.contract.records import Records
+from cosim.contract.records import Flags, Floats, Ints, Records
 from cosim.physics.vehicles import phases as ph
 from cosim.physics.vehicles.coverage import FieldCoverage
 from cosim.physics.vehicles.fleet import VehicleFleet
 from cosim.physics.vehicles.follow import stand_off
 from cosim.physics.vehicles.records import RECORD
 from cosim.physics.vehicles.reports import PairLinks
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
 _BIN = 0.05  # m, resolution of the follow error's quantile
 _BINS = 800

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract.geo import LocalFrame
+from cosim.contract.records import Flags, Floats
 
-Floats = NDArray[np.float64]
 FAR = 50e3  # m from the origin, as of the nets of SUMO: nothing of a map there has an effect
 _MOST = 25_000_000  # cells of a raster
 _SIZE = ("ncols", "nrows", "cellsize")
@@ -28,7 +27,7 @@ class AsciiGrid:
     south: float  # m
     cell: float  # m, side of a cell
     values: Floats  # (rows, columns)
-    known: NDArray[np.bool_]  # (rows, columns), whether there are data
+    known: Flags  # (rows, columns), whether there are data
 
 
 def read_grid(text: str) -> AsciiGrid:
@@ -110,7 +109,7 @@ def polygons_of(geometry: Any, frame: LocalFrame) -> Iterator[list[Floats]]:  # 
         yield list(lines_of(kind, "Polygon", frame))
 
 
-def within(rings: Sequence[Floats], x: Floats, y: Floats) -> NDArray[np.bool_]:
+def within(rings: Sequence[Floats], x: Floats, y: Floats) -> Flags:
     """Which of the places (len(y), len(x)) lie inside, by the even-odd rule."""
     inside = np.zeros((len(y), len(x)), np.bool_)
     for ring in rings:

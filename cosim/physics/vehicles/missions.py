@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cosim.contract.records import Flags, Ints
 from cosim.physics.vehicles import phases as ph
 from cosim.physics.vehicles.fleet import VehicleFleet
 from cosim.physics.vehicles.layout import COPTER, MISSION
 
-Flags = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 _SOON = 1e-9  # s
 
 

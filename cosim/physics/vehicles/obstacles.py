@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cosim.compiled.compiling import entry, part
 from cosim.contract.geo import LocalFrame
 from cosim.contract.reading.geojson import features
+from cosim.contract.records import Floats, Ints
 from cosim.physics.vehicles.maps import polygons_of
 from cosim.physics.vehicles.terrain import Terrain
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @part

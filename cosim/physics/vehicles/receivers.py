@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats
 
 
 class PositionErrors:

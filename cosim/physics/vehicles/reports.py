@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from cosim.contract.records import Floats, Ints
+
 Words = NDArray[np.uint64]
 
 _DEPTH = 64  # reports on the way at once; an older one is given up
@@ -38,7 +38,7 @@ class Chance:
         self._keys = _mix(keys + np.uint64(0x9E3779B97F4A7C15))
         self._drawn = np.zeros(len(keys), np.uint64)
 
-    def draw(self, which: NDArray[np.int64]) -> Floats:
+    def draw(self, which: Ints) -> Floats:
         """The next draw (m,) in [0, 1) of the keys `which` (m,), each named once."""
         self._drawn[which] += np.uint64(1)
         words = _mix(self._keys[which] + self._drawn[which] * np.uint64(0x9E3779B97F4A7C15))
@@ -82,7 +82,7 @@ class Reports:
     def heading(self) -> Floats:
         return self._known[:, 6]
 
-    def send(self, which: NDArray[np.int64], now: float, said: Floats, delay: Floats, loss: Floats) -> None:
+    def send(self, which: Ints, now: float, said: Floats, delay: Floats, loss: Floats) -> None:
         """Send `said` (m, 7), place, velocity and heading, to the followers `which` (m,)."""
         inside = ~self.outside[which]
         which, said, delay, loss = which[inside], said[inside], delay[inside], loss[inside]

@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Ints, Records
 from cosim.physics.vehicles import phases as ph
 from cosim.physics.vehicles.airframe import Copter, Rover
 from cosim.physics.vehicles.engagement import Engagements
@@ -29,8 +29,6 @@ from cosim.physics.vehicles.reports import PairLinks
 from cosim.physics.vehicles.rows import FieldRows
 from cosim.physics.vehicles.rule import Follow
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 LinkLaw = Callable[[Floats], PairLinks]  # m between target and drone (n,) -> links
 
 _WARM_UP = 5.0  # s that tractors drive before the order, so that they are at speed

@@ -15,14 +15,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cosim.compiled.compiling import entry, part
+from cosim.contract.records import Floats, Ints
 from cosim.physics.vehicles.fleet import VehicleFleet
 from cosim.physics.vehicles.layout import LAND, RETURN, TAKE_OFF
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Policy = Callable[[float, int], Floats]  # (time in s, members) -> points (members, 3) m
 
 _GAIN = 0.5  # 1/s, speed per distance from the point

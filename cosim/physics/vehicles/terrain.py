@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cosim.compiled.compiling import part
+from cosim.contract.records import Floats
 from cosim.physics.vehicles.maps import read_grid
 
-Floats = NDArray[np.float64]
 MOST_CELLS = 4_000_000  # of a terrain that programs of vehicles are sent
 Record = Any  # one row of a record array
 

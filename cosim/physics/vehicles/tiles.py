@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry
-from cosim.physics.vehicles.weeds import Ints, Plants
+from cosim.contract.records import Floats, Ints
+from cosim.physics.vehicles.weeds import Plants
 
-Floats = NDArray[np.float64]
 Picture = NDArray[np.uint8]  # (lines, columns, 3)
 
 # Reflectance in red, green and blue; of dry soil and of young leaves, as in libraries of spectra by order of magnitude.

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Floats
 from cosim.physics.vehicles.camera import Camera
 from cosim.physics.vehicles.terrain import FLAT, Terrain
 from cosim.physics.vehicles.tiles import Picture, exposed, ground
 from cosim.physics.vehicles.weeds import Plants, WeedField
 
-Floats = NDArray[np.float64]
 Pose = Sequence[float] | Floats  # m east, north and up; rad of heading, pitch and roll
 
 FILE = "field.npz"  # in the folder of who keeps it

@@ -15,14 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract.geo import LocalFrame
 from cosim.contract.reading.geojson import features
+from cosim.contract.records import Flags, Floats, Ints
 from cosim.physics.vehicles.maps import lines_of, polygons_of, read_grid, shaped, within
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _MOST_PLANTS = 5_000_000
 _CELL = 1.0  # m of a GeoJSON field that states none
@@ -47,7 +44,7 @@ class WeedField:
         drawn: Ints = np.random.default_rng(seed).poisson(self.density * self.cell**2)
         return drawn
 
-    def inside(self, corners: Floats) -> tuple[slice, slice, NDArray[np.bool_]]:
+    def inside(self, corners: Floats) -> tuple[slice, slice, Flags]:
         """The cells whose middle lies in the convex polygon with `corners` (k, 2) m: a window, and which of it."""
         rows, columns = self.density.shape
         low, high = corners.min(axis=0), corners.max(axis=0)

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from cosim.bus.describe import describe
-from cosim.contract.entities import PowerStates, WorkloadQuantities
+from cosim.contract.entities import WorkloadQuantities
+from cosim.contract.equipment import PowerStates
 from cosim.contract.errors import SetupError
 from cosim.contract.frame import Array
 from cosim.report.web.figures import FEW, figures_of, split

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from cosim.contract import entities
+from cosim.contract import entities, equipment
 from cosim.contract.block import EventKey
 from cosim.contract.laws import Law
 from cosim.contract.link import LinkQuantities
@@ -131,8 +131,8 @@ def _node(block: model.NodeBlock) -> entities.Node:
         tariff=(block.cost and block.cost.tariff) or "",
         color=block.color or "",
         accelerators=tuple(
-            entities.Accelerator(
-                name, part.units.count, part.units.speed, part.shared, **carried(part, entities.AcceleratorQuantities)
+            equipment.Accelerator(
+                name, part.units.count, part.units.speed, part.shared, **carried(part, equipment.AcceleratorQuantities)
             )
             for name, part in (block.accelerators or {}).items()
         ),
@@ -166,28 +166,28 @@ def _tariff(name: str, block: TariffBlock) -> entities.Tariff:
     )
 
 
-def _states(block: model.NodeBlock) -> entities.PowerStates:
+def _states(block: model.NodeBlock) -> equipment.PowerStates:
     full = power(block.power).table[-1] if block.power else 0.0
     usual = {"wake_power": full if block.sleep else 0.0, "boot_power": full}
-    return entities.PowerStates(**usual | carried(block, entities.PowerStates))
+    return equipment.PowerStates(**usual | carried(block, equipment.PowerStates))
 
 
-def _scaling(block: ScalingBlock) -> entities.Scaling:
+def _scaling(block: ScalingBlock) -> equipment.Scaling:
     points = []
     for point in block.points or ():
         idle, full = point.idle or 0.0, point.max or 0.0
         if point.voltage is not None:  # the law's clock is in GHz
             idle, full = block.static, block.activity * point.voltage**2 * point.clock / 1e9 + block.static
-        points.append(entities.OperatingPoint(point.clock, idle, full))
-    return entities.Scaling(
-        block.governor, block.platform or "", tuple(points), **carried(block, entities.ScalingQuantities)
+        points.append(equipment.OperatingPoint(point.clock, idle, full))
+    return equipment.Scaling(
+        block.governor, block.platform or "", tuple(points), **carried(block, equipment.ScalingQuantities)
     )
 
 
-def power(block: model.PowerBlock) -> entities.Power:
+def power(block: model.PowerBlock) -> equipment.Power:
     if block.table is not None:
-        return entities.Power(tuple(block.table), block.source)
-    return entities.Power((block.idle, block.max), block.source, block.law)
+        return equipment.Power(tuple(block.table), block.source)
+    return equipment.Power((block.idle, block.max), block.source, block.law)
 
 
 def _graph(graph: dict[str, StageBlock]) -> tuple[entities.Stage, ...]:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.errors import Problem, ScenarioError, refuse
 from cosim.scenario.load import Loaded
 from cosim.scenario.plan.compile import compile_plan
 from cosim.scenario.sweep import Variant, expand
+from cosim.scenario.sweep import seeds as read_seeds
 from cosim.scenario.tree import Item, SourcePlace, dotted, place
 
 MOST = 200  # variants that are checked, spread over all
 _MOST_NODES = 200_000  # over all checked variants
+
+
+def runs_of(loaded: Loaded, seeds: str | Iterable[int] | None = None) -> list[Variant]:
+    """The runs that the block `sweep` asks for, each with all `seeds` ("1..10" or numbers).
+
+    Raises `ScenarioError` that names every value with which a run cannot be made.
+    """
+    refuse(wrong_values(loaded))
+    return expand(loaded, read_seeds(seeds) if isinstance(seeds, str) else list(seeds or ()))
 
 
 def wrong_values(loaded: Loaded) -> list[Problem]:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.reading import columns as files
 from cosim.contract.reading.columns import Stamps, plain_name
+from cosim.contract.records import Flags, Floats
 from cosim.sources.tables.findings import Finding
 from cosim.sources.tables.table import Table
 
-Floats = NDArray[np.float64]
 _OUTCOMES = {"status", "outcome", "state", "result", "code", "status_code", "http_status", "http_code",
              "response_code", "error", "failed"}  # fmt: skip
 _SUCCESSES = {"success", "successful", "succeeded", "ok", "expected_response"}  # true or false
@@ -63,7 +63,7 @@ def same_clock(begin: tuple[str, Stamps], end: tuple[str, Stamps], path: Path) -
         raise ScenarioError(Problem(message, "calibrate", path, hint=hint))
 
 
-def failures(table: Table, subject: str, findings: list[Finding]) -> NDArray[np.bool_]:
+def failures(table: Table, subject: str, findings: list[Finding]) -> Flags:
     """(m,) rows of tasks that failed, by a column such as `status`: how long these took is no response.
 
     Raises `ScenarioError` where all of them failed.

@@ -8,14 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract.delimited import content, refuse_twice, sheet
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
 from cosim.contract.reading.columns import NOTHING
-
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats
 
 
 def find(data: Path, *patterns: str) -> list[Path]:

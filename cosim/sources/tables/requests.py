@@ -15,16 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.hints import did_you_mean
 from cosim.contract.reading.columns import head, plain_name, spellings
+from cosim.contract.records import Floats
 from cosim.sources.tables.cells import failures, numbers, same_clock, stamps
 from cosim.sources.tables.findings import Finding
 from cosim.sources.tables.table import read
 
-Floats = NDArray[np.float64]
 CAME = ("created", "sent", "arrival", "arrived", "start", "begin", "start_time", "offset")
 ANSWERED = ("ended", "answered", "finished", "end", "completed", "departure", "end_time")
 LASTED = ("duration", "response", "response_time", "latency", "elapsed", "took")

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from cosim.contract.records import Flags, Floats
+
+Mask = Flags
 _STEPS = 20  # steps of a sampler from which its clock rate can be estimated
 _SPEED = 0.002, 0.05  # by which clocks differ: below it is no matter, above it rows are sampled less often
 _OF_BATCHES = 0.05  # share of the steps that are much wider than the others, where rows come in batches

@@ -14,8 +14,9 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Flags, Ints
+
 Floats = NDArray[np.float32]
-Flags = NDArray[np.bool_]
 Places = list[tuple[float, float]]
 
 _HEAD = re.compile(rb"P6\s+(\d{1,5})\s+(\d{1,5})\s+255\s")
@@ -71,14 +72,14 @@ def _smooth(index: Floats) -> Floats:
     return index
 
 
-def _rows(column: NDArray[np.int64], line: NDArray[np.int64], shape: tuple[int, ...]) -> Flags:
+def _rows(column: Ints, line: Ints, shape: tuple[int, ...]) -> Flags:
     """Which green pixels lie in lines of which much is green, in the direction where green gathers most."""
     reach = int(math.hypot(*shape)) // _BIN + 2
     every = max(1, len(column) // 4000)
     x, y = column[::every], line[::every]
     ground_y, ground_x = (part.ravel() for part in np.mgrid[: shape[0] : _BIN, : shape[1] : _BIN])
 
-    def across(of_x: NDArray[np.int64], of_y: NDArray[np.int64], angle: float) -> NDArray[np.int64]:
+    def across(of_x: Ints, of_y: Ints, angle: float) -> Ints:
         return np.asarray((of_x * np.cos(angle) + of_y * np.sin(angle)) / _BIN + reach, np.int64)
 
     def gathered(angle: float) -> float:
@@ -98,7 +99,7 @@ def _rows(column: NDArray[np.int64], line: NDArray[np.int64], shape: tuple[int, 
     return np.asarray(wide[own])
 
 
-def components(flags: Flags) -> tuple[NDArray[np.int64], int]:
+def components(flags: Flags) -> tuple[Ints, int]:
     """Labels (as `flags`, 0: none) of what hangs together by sides or corners, and how many there are.
 
     Runs of each line are joined with those that they touch in the line before (Rosenfeld and Pfaltz 1966).

@@ -27,6 +27,7 @@ from cosim.contract.link import DOWN, LinkState
 from cosim.testbed.emulation import rtnetlink, taps
 from cosim.testbed.emulation.rtnetlink import Netlink
 from cosim.testbed.emulation.tc import HANDLE, TcBackend, probe_netem
+from cosim.testbed.emulation.uplink import ROUTES, routes
 from cosim.testbed.live.shaping import Ability, Impairment, outside
 
 Networks = Sequence[ipaddress.IPv4Network]
@@ -38,15 +39,11 @@ _AGAIN = 60.0  # s after which a name is looked up again
 _SHOWN = 3  # addresses that a message names
 
 
-def routers(table: Path = Path("/proc/net/route")) -> frozenset[str]:
+def routers(table: Path = ROUTES) -> frozenset[str]:
     """The IPv4 addresses by which this machine reaches other networks."""
-    found = set()
     with contextlib.suppress(OSError):
-        for line in table.read_text(encoding="ascii").splitlines()[1:]:
-            parts = line.split()
-            if len(parts) > 3 and int(parts[3], 16) & 2:  # RTF_GATEWAY
-                found.add(socket.inet_ntoa(struct.pack("=I", int(parts[2], 16))))
-    return frozenset(found)
+        return frozenset(through for _, through in routes(table) if through)
+    return frozenset()
 
 
 def resolved(server: str) -> frozenset[str]:

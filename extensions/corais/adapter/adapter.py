@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.adapter import Context, InMemory, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame
 from cosim.contract.signals import TASK_EVENTS
@@ -22,11 +22,8 @@ MOVES = ("stayed", "within", "out")
 Queues = tuple[tuple[int, str], ...]  # slots of edges and names of their queues
 
 
-class CoraisAdapter:
+class CoraisAdapter(InMemory[CoraisConfig]):
     """Counts requests by edge and queue, and those of clients that moved within their region or out of it."""
-
-    def __init__(self, config: CoraisConfig) -> None:
-        self._config = config
 
     def start(self, context: Context) -> None:
         """Raises `ScenarioError` for what `check` finds."""
@@ -93,6 +90,3 @@ class CoraisAdapter:
         """Requests that passed each queue; answered ones, and their mean response in s, by how their clients moved."""
         clients = {way: {"requests": n, "response": self._seconds[way] / max(n, 1)} for way, n in self._moved.items()}
         return {"queues": {name: self._passed[name] for name in QUEUES}, "clients": clients}
-
-    def close(self) -> None:
-        """Nothing to release."""

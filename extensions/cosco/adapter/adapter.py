@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.adapter import Context, InMemory, Inputs, Summary
 from cosim.contract.entities import Event
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame
@@ -21,15 +21,12 @@ from cosim.extensions.cosco.state import per_interval
 from cosim.schedulers import scheduler
 
 
-class IntervalAdapter:
+class IntervalAdapter(InMemory[IntervalConfig]):
     """Containers on hosts.
 
     step(t) takes in the containers that devices made since the last step, lets the interval that ends
     at t pass, and then lets hosts fail and recover whose events have become due.
     """
-
-    def __init__(self, config: IntervalConfig) -> None:
-        self._config = config
 
     def start(self, context: Context) -> None:
         """Build hosts and profiles. Raises `ScenarioError` for what `check` finds."""
@@ -97,9 +94,6 @@ class IntervalAdapter:
     def finish(self) -> Summary:
         """The ledgers of tasks, energy and cost."""
         return self._books.summary()
-
-    def close(self) -> None:
-        """Nothing to release: all of it is memory."""
 
     def _present(self, inputs: Inputs) -> NDArray[np.bool_]:
         """Static nodes always, members of fleets when a mobility frame has them."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig
-from cosim.contract.block import OnlyWith
-from cosim.contract.hints import nearest
+from cosim.contract.block import Block, OnlyWith
+from cosim.contract.hints import known_or_own
 from cosim.contract.trust import NoCode, Words
 from cosim.schedulers import scheduler_names, takes
 
@@ -18,19 +18,14 @@ Clock = Annotated[float, units.Unit("frequency", gt=0.0)]
 
 
 def _known(name: str) -> str:
-    """Functions of the user's own are imported when the run starts, not when the scenario is read."""
-    if ":" not in name and name not in POLICIES and not takes(name, "interval"):
-        names = (*POLICIES, *(name for name in scheduler_names("interval") if name not in POLICIES))
-        near = nearest(name, names)
-        hint = f"did you mean '{near}'? " if near else ""
-        raise ValueError(f"there is no policy '{name}'; {hint}known: {', '.join(names)}, or module:function")
-    return name
+    if name in POLICIES or ":" in name or takes(name, "interval"):
+        return name
+    return known_or_own(name, dict.fromkeys((*POLICIES, *scheduler_names("interval"))), "policy")
 
 
-class Container(BaseModel):
+class Container(Block):
     """What the containers of one workload demand."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     demand: Clock | None = Field(None, description="cycles per second that a container is given at least")
     peak: Clock | None = Field(None, description="cycles per second that it can use at most")
 

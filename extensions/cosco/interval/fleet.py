@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cosim.contract.records import Records
-from cosim.extensions.cosco.interval.layout import HOST, POWER_POINTS, Floats
+from cosim.contract.records import Floats, Records
+from cosim.extensions.cosco.interval.layout import HOST, POWER_POINTS
 
 # W at 0, 10, ..., 100 % of the CPU: SPECpower_ssj2008 results that the peer assigns to machine types
 POWER = {

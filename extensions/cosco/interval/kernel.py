@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled import compiling
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Ints, Records
 from cosim.engine.continuum.jit import jit
 from cosim.extensions.cosco.interval import layout as l
 from cosim.extensions.cosco.interval import memory
 from cosim.extensions.cosco.interval.arrivals import arriving, fill, push_back, push_front
 from cosim.extensions.cosco.interval.flow import meter, place_at_once, place_in_order, release, retire
 from cosim.extensions.cosco.interval.hosts import age, has
-from cosim.extensions.cosco.interval.layout import Floats, Ints, Record
+from cosim.extensions.cosco.interval.layout import Record
 from cosim.extensions.cosco.interval.policies import decide
 from cosim.extensions.cosco.interval.quirks import ORDER_DEPENDENT, WHOLE_INTERVALS
 
@@ -181,9 +181,7 @@ def fail(w: Record, h: int) -> None:
 
 
 @entry
-def act(
-    rules: Records, what: int, count: int, decisions: Ints, seeds: NDArray[np.uint64], rows: NDArray[np.float64]
-) -> int:
+def act(rules: Records, what: int, count: int, decisions: Ints, seeds: NDArray[np.uint64], rows: Floats) -> int:
     """Do `what`; rows are (len(seeds), count, FIGURES).
 
     RUN: `count` intervals with the rules' policy, or with `decisions` (k, 2) under CALLER; the number

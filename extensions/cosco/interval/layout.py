@@ -11,13 +11,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.compiled.compiling import address_of
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Records
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Record = Any  # one row of a record array: mypy cannot see through numpy's void
 
 NONE = -1  # no host, no container, no slot

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cosim.contract.records import Floats
 from cosim.extensions.cosco.interval import kernel
 from cosim.extensions.cosco.interval.fleet import HostFleet, Type
-from cosim.extensions.cosco.interval.layout import D_RAM, FIGURES, WAITING, Floats, link_up
+from cosim.extensions.cosco.interval.layout import D_RAM, FIGURES, WAITING, link_up
 from cosim.extensions.cosco.interval.simulator import Interval
 from cosim.extensions.cosco.interval.workload import ContainerWorkload
 

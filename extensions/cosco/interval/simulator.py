@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cosim.compiled.compiling import address_of, ready
-from cosim.contract.records import Records
+from cosim.contract.records import Flags, Floats, Ints, Records
 from cosim.extensions.cosco.interval import kernel, quirks
 from cosim.extensions.cosco.interval import layout as l
 from cosim.extensions.cosco.interval.fleet import HostFleet
-from cosim.extensions.cosco.interval.layout import Floats, IntervalState, Ints, link_up
+from cosim.extensions.cosco.interval.layout import IntervalState, link_up
 from cosim.extensions.cosco.interval.workload import ContainerWorkload
 
 _NO_DECISIONS = np.empty((0, 2), np.int64)
@@ -38,7 +38,7 @@ class IntervalView(NamedTuple):
     utilisation: Floats  # (H,) 0..1 in the last interval
     power: Floats  # (H,) W, mean of the last interval
     latency: Floats  # (H,) s
-    up: NDArray[np.bool_]  # (H,)
+    up: Flags  # (H,)
     # containers
     slot: Ints  # (C,) number for decisions
     container: Ints  # (C,) number in order of creation
@@ -247,7 +247,7 @@ class Interval:
         """Failed hosts are back, empty. Raises `ValueError` for a host that there is not."""
         self.world.hosts["up"][self._numbers(hosts)] = 1
 
-    def _numbers(self, hosts: Sequence[int]) -> NDArray[np.int64]:
+    def _numbers(self, hosts: Sequence[int]) -> Ints:
         """Checked host numbers: compiled code would write at any index. Raises `ValueError` for an unknown host."""
         numbers = np.array(hosts, np.int64).reshape(-1)
         wrong = numbers[(numbers < 0) | (numbers >= len(self.world.hosts))]

@@ -9,9 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Ints, Records
 from cosim.extensions.cosco.interval import layout as l
-from cosim.extensions.cosco.interval.layout import Floats, Ints
 
 _LAWS = {"given": l.GIVEN, "poisson": l.POISSON, "normal": l.NORMAL}
 MIPS_PER_MHZ = 2054.0 / 1200.0  # Dhrystone of the Pentium III that the peer scales by: 2054 MIPS at 600 MHz

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from cosim.adapters.continuum.tests.specialities import SPECIAL
 from cosim.contract.adapter import Context, Inputs
-from cosim.contract.entities import Event, Fleet, Node, Power, Scene, SlotRange, Workload
+from cosim.contract.entities import Event, Fleet, Node, Scene, SlotRange, Workload
+from cosim.contract.equipment import Power
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import Frame, fault
 from cosim.contract.laws import Law

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.adapter import Context, InMemory, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame
 from cosim.contract.jammer import CAUSES
@@ -19,11 +19,8 @@ from cosim.extensions.detection.detect.detector import Detector, columns_of
 from cosim.extensions.detection.detect.warm import compile_all
 
 
-class DetectorAdapter:
+class DetectorAdapter(InMemory[DetectorConfig]):
     """Scores every node that the first signal has a row of, at each of its steps."""
-
-    def __init__(self, config: DetectorConfig) -> None:
-        self._config = config
 
     def start(self, context: Context) -> None:
         """Read the detector. Raises `ScenarioError` for what `check` finds."""
@@ -105,6 +102,3 @@ class DetectorAdapter:
             "first_alarm": first,
             **({"causes": dict(zip(CAUSES[1:], self._reported[1:].tolist(), strict=True))} if self._codes.size else {}),
         }
-
-    def close(self) -> None:
-        """There is nothing to release."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.adapter import Context, InMemory, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame, SlotTable
 from cosim.contract.signals import OF_WORKLOADS, TASK_STATUS
@@ -28,15 +28,12 @@ Columns = Mapping[str, NDArray[Any]]
 _CODES = np.array([TASK_STATUS.index(STATUS[cause]) for cause in CAUSES], np.int8)  # by cause
 
 
-class OffloadingAdapter:
+class OffloadingAdapter(InMemory[OffloadingConfig]):
     """One study of the offloading model, from its beginning to its end.
 
     step(t) advances the model to t. A frame stamped t holds where each device is at t, which tasks
     ended since the last step, and the machines' mean use since then.
     """
-
-    def __init__(self, config: OffloadingConfig) -> None:
-        self._config = config
 
     def start(self, context: Context) -> None:
         """Build the study. Raises `ScenarioError` for what `check` finds."""
@@ -88,9 +85,6 @@ class OffloadingAdapter:
             summary["logs"] = [path.name for path in written]
         figures = {name: value for name, value in outcome.metrics().items() if math.isfinite(value)}
         return {**summary, "metrics": figures, "ignored_events": self._ignored}
-
-    def close(self) -> None:
-        """Nothing to release: all of it is memory."""
 
     def _read_meters(self, until: float) -> None:
         """Stop at every sample of the load up to `until` (s) and note the energies."""

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 
 from cosim.contract.entities import Scene
 from cosim.contract.frame import Frame, constant
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Ints, Records
 from cosim.contract.unfinished import reported
 from cosim.extensions.edgecloudsim.adapter.world import OffloadingWorld
 from cosim.extensions.edgecloudsim.offloading.books import OffloadingOutcome
 from cosim.extensions.edgecloudsim.offloading.layout import CAUSES, COMPLETED, MOBILE
 
 Columns = Mapping[str, NDArray[Any]]
-Floats = NDArray[np.float64]
 
 # Ends of tasks by the model's names -> the words of the signal `task`.
 STATUS = {
@@ -66,7 +65,7 @@ class OffloadingAccounts:
         """Sums of the hosts' `values` by node."""
         return np.bincount(self._node, values, len(self._slots)).astype(np.float64)
 
-    def slot_of(self, machine: NDArray[np.int64]) -> NDArray[np.int32]:
+    def slot_of(self, machine: Ints) -> NDArray[np.int32]:
         """Slot of the node of each machine, -1 for those of devices and for none."""
         known = (machine >= 0) & (machine < len(self._host))
         found = np.full(len(machine), -1, np.int32)

@@ -8,7 +8,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.adapter import Context, InMemory, Inputs, Summary
 from cosim.contract.errors import refuse
 from cosim.contract.frame import Frame
 from cosim.extensions.extcloudsim.adapter.books import summary
@@ -18,11 +18,8 @@ from cosim.extensions.extcloudsim.adapter.world import MB, DatacentreWorld, buil
 from cosim.extensions.extcloudsim.datacentre.model import Datacentres, Happening
 
 
-class DatacentreAdapter:
+class DatacentreAdapter(InMemory[DatacentreConfig]):
     """Virtual machines on the hosts of the scene."""
-
-    def __init__(self, config: DatacentreConfig) -> None:
-        self._config = config
 
     def start(self, context: Context) -> None:
         """Build the model. Raises `ScenarioError` for what `check` finds."""
@@ -67,9 +64,6 @@ class DatacentreAdapter:
 
     def finish(self) -> Summary:
         return summary(self._model, self._world, self._scene)
-
-    def close(self) -> None:
-        """Nothing to release: all of it is memory."""
 
     def _advance(self, until: float, moves: list[tuple[int, int, int, float, float]]) -> None:
         """Run the model period by period, so that no move is missed."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cosim.contract.adapter import Context, Inputs, Summary
+from cosim.contract.adapter import Context, InMemory, Inputs, Summary
 from cosim.contract.frame import Frame
 from cosim.contract.signals import MACHINE_STATE
 from cosim.engine.continuum.billing import cuts
@@ -25,11 +25,8 @@ from cosim.extensions.gpu_cluster.cluster.names import TOPOLOGIES
 _NAMES = (*TOPOLOGIES, "cabled")
 
 
-class ClusterAdapter:
+class ClusterAdapter(InMemory[ClusterConfig]):
     """Training jobs on the leaves of the scene."""
-
-    def __init__(self, config: ClusterConfig) -> None:
-        self._config = config
 
     def start(self, context: Context) -> None:
         """Build the cluster. Raises `ScenarioError` for a bad file and for what does not fit together."""
@@ -67,9 +64,6 @@ class ClusterAdapter:
 
     def finish(self) -> Summary:
         return self._books.summary()
-
-    def close(self) -> None:
-        """Nothing to release: all of it is memory."""
 
     def _advance(self, until: float) -> None:
         """Run on, stopping where a price changes and where the topology is chosen anew."""

@@ -10,14 +10,12 @@ from numpy.typing import NDArray
 
 from cosim.contract.adapter import Summary
 from cosim.contract.entities import Node
+from cosim.contract.records import Floats, Ints
 from cosim.contract.unfinished import reported
 from cosim.engine.continuum.billing import Rates
 from cosim.extensions.gpu_cluster.cluster.engine import layout as l
 from cosim.extensions.gpu_cluster.cluster.engine.layout import STATES
 from cosim.extensions.gpu_cluster.cluster.simulate import ClusterSimulation
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class Books:

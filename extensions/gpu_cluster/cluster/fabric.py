@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.gpu_cluster.cluster.engine.layout import UNIT
 from cosim.extensions.gpu_cluster.cluster.matching import Pairs, realise
 from cosim.extensions.gpu_cluster.cluster.names import TOPOLOGIES
 from cosim.extensions.gpu_cluster.cluster.resources import Inventory
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 MOST_ROUTE = 512 << 20  # B of routes
 
 

@@ -8,12 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.gpu_cluster.cluster import traffic
 from cosim.extensions.gpu_cluster.cluster.engine.layout import WHOLE
 from cosim.extensions.gpu_cluster.cluster.names import PATTERNS
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def _none() -> Ints:

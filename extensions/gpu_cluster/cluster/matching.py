@@ -11,9 +11,9 @@ per switch.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from cosim.contract.records import Ints
+
 Pairs = list[list[tuple[int, int]]]  # by switch: circuits
 
 

@@ -11,11 +11,10 @@ from functools import cache
 from itertools import permutations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cosim.extensions.gpu_cluster.cluster.simulate import ClusterSimulation, Floats
+from cosim.contract.records import Floats, Ints
+from cosim.extensions.gpu_cluster.cluster.simulate import ClusterSimulation
 
-Ints = NDArray[np.int64]
 Order = Callable[[Sequence[int], ClusterSimulation], Sequence[int]]
 Ranks = Sequence[tuple[int, int]]  # leaves, and how many ranks each has
 Place = Callable[[int, ClusterSimulation], Ranks | None]

@@ -14,14 +14,12 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Floats
 from cosim.extensions.gpu_cluster.cluster import surrogate
 from cosim.extensions.gpu_cluster.cluster.order import all_orders, better
 from cosim.extensions.gpu_cluster.cluster.simulate import ClusterSimulation
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 CHECKED = 8  # orders, the best by score, that are simulated besides that of arrival
 SEARCH = 1100  # by (9 + leaves): up to so many orders are simulated while all could end earlier
 FEATURES = surrogate.FEATURES

@@ -8,11 +8,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.compiled.compiling import address_of
 from cosim.contract.branching import Figures
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Ints, Records
 from cosim.engine.continuum.heap import ENTRY
 from cosim.extensions.gpu_cluster.cluster import surrogate
 from cosim.extensions.gpu_cluster.cluster.engine import kernel
@@ -20,7 +19,6 @@ from cosim.extensions.gpu_cluster.cluster.engine import layout as l
 from cosim.extensions.gpu_cluster.cluster.fabric import Fabric, formed, routes
 from cosim.extensions.gpu_cluster.cluster.jobs import Jobs
 
-Floats = NDArray[np.float64]
 NETWORKS = ("packet", "circuits", "routed")
 UNBOUND = 1 << 60
 ORDERS = ("arrival", "shortest", "largest", "random")
@@ -169,7 +167,7 @@ class ClusterSimulation:
         """Whether it stops before each job that is first in line, until `decide` was called for it."""
         self.state.grid["ask"] = on
 
-    def try_orders(self, orders: NDArray[np.int64]) -> Floats:
+    def try_orders(self, orders: Ints) -> Floats:
         """(orders, 3) s for orders of waiting jobs, each put first in line: the end of all that runs then, the
         last start, the sum of the ends. Nothing else comes or breaks. The present stays as it is."""
         found, orders = np.zeros((len(orders), 3)), np.ascontiguousarray(orders, np.int64)
@@ -188,7 +186,7 @@ class ClusterSimulation:
         delay = float(self.fabric.delay.max(initial=0.0)) if self.settings.network == "circuits" else 0.0
         return max(running, self.now + longest + delay)
 
-    def features(self, jobs: Sequence[int], orders: NDArray[np.int64]) -> Floats:
+    def features(self, jobs: Sequence[int], orders: Ints) -> Floats:
         """(orders, FEATURES) of orders, as places in `jobs`, of waiting jobs: what
         `cosim.extensions.gpu_cluster.cluster.surrogate` sees."""
         return surrogate.all_features(self.state.grid, np.asarray(jobs, np.int64), orders)
@@ -294,7 +292,7 @@ class ClusterSimulation:
         kernel.adopt(self.state.grid, int(job), len(ranks), len(circuits))
         return ""
 
-    def fitting(self, job: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None:
+    def fitting(self, job: int) -> tuple[Ints, Ints, Ints] | None:
         """Leaves, ranks on each, and circuits (leaf, leaf, OCS) that `job` would get now; None: it does not fit."""
         m = int(kernel.fitting(self.state.grid, int(job)))
         if m == 0:
@@ -322,7 +320,7 @@ class ClusterSimulation:
         span = self.now - leaf["since"]
         return (leaf["held"] + span * leaf["busy"]) / l.WHOLE, leaf["served"] + span * leaf["active"]
 
-    def circuits(self) -> NDArray[np.int64]:
+    def circuits(self) -> Ints:
         """(held, 4) port, port, OCS, job of every circuit that a job holds."""
         port = self.state.port
         first = np.flatnonzero((port["holder"] >= 0) & (port["mate"] > np.arange(len(port))))

@@ -11,18 +11,15 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.compiled.compiling import codes, entry, part
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Ints, Records
 from cosim.extensions.gpu_cluster.cluster.engine import layout as l
 from cosim.extensions.gpu_cluster.cluster.engine import rows as r
 from cosim.extensions.gpu_cluster.cluster.engine import wire
 from cosim.extensions.gpu_cluster.cluster.engine.rows import Record
 from cosim.extensions.gpu_cluster.cluster.engine.work import allocation
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 FIGURES = 6  # end, last start, sum of ends, GPU s idle until the last start, sum of starts, leaves used
 FEATURES = FIGURES + 4  # and where long, large, costly and all-to-all jobs stand in the order
 _MOST = 8  # jobs of a window

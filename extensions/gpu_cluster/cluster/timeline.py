@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats
+
 UNITS: Final[Mapping[str, str]] = {
     "utilisation": "1", "busy": "1", "down": "1", "waiting": "1", "running": "1", "circuits": "1", "power": "W",
 }  # fmt: skip

@@ -11,8 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Floats
 from cosim.extensions.gpu_cluster.cluster.engine import layout as l
 from cosim.extensions.gpu_cluster.cluster.fabric import Fabric, plain
 from cosim.extensions.gpu_cluster.cluster.generate import patterns, uniform
@@ -21,7 +21,6 @@ from cosim.extensions.gpu_cluster.cluster.order import WINDOW, all_orders, bette
 from cosim.extensions.gpu_cluster.cluster.rank import FEATURES, Ranker, features
 from cosim.extensions.gpu_cluster.cluster.simulate import ClusterSettings, ClusterSimulation
 
-Floats = NDArray[np.float64]
 UNITS, EPOCHS, RATE = 8, 60, 0.01
 FIRST_SEED = 50_000  # of training; tests and benchmarks use others
 

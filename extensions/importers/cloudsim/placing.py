@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Flags, Floats
 from cosim.extensions.importers.cloudsim.environment import DatacenterEntry, VmEntry
 
-Floats = NDArray[np.float64]
 _TIME, _SPACE, _OVER = range(3)
 _CODES = {"TimeShared": _TIME, "SpaceShared": _SPACE, "TimeSharedOverSubscription": _OVER}
 
@@ -26,7 +26,7 @@ class _Room:
     free_pes: Floats
     free_mips: Floats  # of all PEs
     free: Floats  # (3, hosts): MB of RAM, Mbit/s, MB of storage
-    used: NDArray[np.bool_]
+    used: Flags
 
 
 class Placing:
@@ -78,7 +78,7 @@ def _room(entry: DatacenterEntry) -> _Room:
     return _Room(entry, pes, mips, np.repeat(np.array(codes, np.int8), amounts), pes.copy(), pes * mips, free, used)
 
 
-def _fits(room: _Room, vm: VmEntry) -> NDArray[np.bool_]:
+def _fits(room: _Room, vm: VmEntry) -> Flags:
     """(hosts,) A VM has PEs to itself on space-shared hosts, MIPS on time-shared ones."""
     fits = (vm.pes <= room.pes) & (vm.mips <= room.mips)
     fits &= np.all(room.free >= np.array([[vm.ram], [vm.bw], [vm.size]]), axis=0)

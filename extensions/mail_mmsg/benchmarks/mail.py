@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import Table, mapped, verdict
+from cosim.contract.records import Floats
 from cosim.extensions.mail_mmsg import population
 from cosim.extensions.mail_mmsg.claims import drifted, over_the_day
 from cosim.extensions.mail_mmsg.model import NAMES
 from cosim.extensions.mail_mmsg.world import DRIFT, history, run
-from cosim.schedulers.state import Floats
 
 MOST_KL, KEPT, AHEAD = 0.02, 0.40, 0.8  # asked
 

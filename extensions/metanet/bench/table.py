@@ -17,7 +17,7 @@ from typing import Any
 import cosim.engine
 import cosim.schedulers
 from cosim.contract import errors
-from cosim.contract.children import as_they_come
+from cosim.contract.children import as_they_come, signal_name
 from cosim.contract.seals import SealedLines
 from cosim.extensions.cosco import interval as compiled_model
 from cosim.extensions.cosco.interval.layout import POLICIES as COMPILED
@@ -232,7 +232,7 @@ def _run(
         elif status == -signal.SIGALRM:
             why = f"a decision took more than {limits.decision:g} s"
         else:
-            how = f"by {signal.Signals(-status).name}" if status < 0 else f"with exit status {status}"
+            how = f"by {signal_name(-status)}" if status < 0 else f"with exit status {status}"
             why = f"its process ended {how}"
         return FailedEntry(name, world, seed, why)
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 import cosim.schedulers
 from benchmarks.measure import Table, notify, verdict
 from cosim.contract.errors import SetupError
+from cosim.contract.records import Floats
 from cosim.extensions.cosco import interval
 from cosim.extensions.metanet import catalogue, claims
 from cosim.extensions.metanet.bench import suite
@@ -33,7 +34,7 @@ from cosim.extensions.reproduce.kept import resumed
 from cosim.results import student
 from cosim.schedulers import scheduler
 from cosim.schedulers.objective import Scale, costs
-from cosim.schedulers.state import Floats, State, decides
+from cosim.schedulers.state import State, decides
 
 LEARNING = 100  # intervals of each policy to learn from: the paper's
 SEED = claims.SEED  # of these

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Flags, Floats, Ints
 from cosim.extensions.cosco.state import per_interval
 from cosim.extensions.metanet.catalogue.experience import world
 from cosim.extensions.metanet.catalogue.features import features
 from cosim.extensions.metanet.catalogue.sequential import Choose, one_by_one
 from cosim.schedulers.objective import Scale, costs
-from cosim.schedulers.state import KEEP, Floats, State, decides
+from cosim.schedulers.state import KEEP, State, decides
 
 MOST = 64  # hosts that inputs are padded to
 
@@ -22,20 +23,20 @@ class Step(NamedTuple):
     """One task that got a host."""
 
     inputs: Floats  # (MOST, PAIR_INPUT) float32, padded
-    room: NDArray[np.bool_]  # (MOST,)
+    room: Flags  # (MOST,)
     host: int
     reward: float  # how much less the interval costs than with the task left waiting, per task in the system
 
 
-def one_interval(state: State, scale: Scale, choose: Choose) -> tuple[NDArray[np.int64], list[Step]]:
+def one_interval(state: State, scale: Scale, choose: Choose) -> tuple[Ints, list[Step]]:
     """Destinations (T,) of the waiting tasks under `choose`, and the step that each of them is.
 
     The rewards are differences of `objective.costs` between the first tasks placed and one fewer, which the model
     itself tries (`branch`).
     """
-    taken: list[tuple[Floats, NDArray[np.bool_], int]] = []
+    taken: list[tuple[Floats, Flags, int]] = []
 
-    def watched(inputs: Floats, room: NDArray[np.bool_]) -> int:
+    def watched(inputs: Floats, room: Flags) -> int:
         host = choose(inputs, room)
         taken.append((inputs, room, host))
         return host
@@ -62,7 +63,7 @@ def steps(seed: int, intervals: int, choose: Choose) -> Iterator[list[Step]]:
     while True:
         one, scale = world(rng), Scale()
 
-        def act(state: State, scale: Scale = scale) -> NDArray[np.int64]:
+        def act(state: State, scale: Scale = scale) -> Ints:
             scale.see(state)
             if not (state.tasks["host"] < 0.0).any():
                 return np.full(len(state.tasks), KEEP, np.int64)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Floats, Ints
 from cosim.schedulers.objective import WEIGHT, Scale, powers
 from cosim.schedulers.placing import transfers
-from cosim.schedulers.state import Floats, State
+from cosim.schedulers.state import State
 
-Ints = NDArray[np.int64]
 _OVER = 10.0  # added per unit of load that does not fit
 
 

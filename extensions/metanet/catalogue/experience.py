@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Ints, Records
 from cosim.extensions.cosco.interval import (
     ContainerArrivals,
     ContainerWorkload,
@@ -27,9 +26,7 @@ from cosim.extensions.cosco.state import per_interval
 from cosim.extensions.metanet.catalogue.features import Features, features
 from cosim.schedulers.objective import Scale, costs
 from cosim.schedulers.placing import full, packed, settle, spread, there
-from cosim.schedulers.state import Floats, State, decides
-
-Ints = NDArray[np.int64]
+from cosim.schedulers.state import State, decides
 
 
 class DecisionResults(NamedTuple):

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cosim.contract.records import Floats
 from cosim.schedulers.objective import Scale, powers
 from cosim.schedulers.placing import there, transfers
-from cosim.schedulers.state import CLOUD, Floats, State
+from cosim.schedulers.state import CLOUD, State
 
 HOST_COLUMNS = (
     "speed",  # log, against the mean of the fleet

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from cosim.schedulers.state import Floats, State
+from cosim.contract.records import Floats
+from cosim.schedulers.state import State
 
 Forecast = Callable[[Sequence[float]], float]
 KEPT = 24  # intervals

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from cosim.contract.records import Floats
 from cosim.extensions.metanet.catalogue.features import HOST_COLUMNS, PAIR_COLUMNS, TASK_COLUMNS, Features
 from cosim.extensions.metanet.layers import Tape, Weights, back, made, perceptron, sigmoid, softplus, weights_in
-from cosim.schedulers.state import Floats
 
 EMBEDDING = 8  # what a task learns of its host, and in the graph network a host of its tasks
 SPREADS = (-6.0, 1.0)  # bounds of the logarithm of a spread

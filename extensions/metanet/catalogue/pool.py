@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract.plugins import load
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.metanet.catalogue.features import HOST_COLUMNS, TASK_COLUMNS, features
 from cosim.schedulers.objective import WEIGHT, Scale
-from cosim.schedulers.state import Floats, Policy, State
+from cosim.schedulers.state import Policy, State
 
 POOL = ("aco", "decision-nn", "semi-direct", "graf", "gobi", "gosh", "a3c")  # MetaNet's kinds: seven policies
 # ms of a decision at 24 hosts, as measured once; a constant, so that choices repeat
@@ -80,7 +80,7 @@ class Chooser:
     def heard(self, seen: Floats, policy: int, cost: float, following: Floats) -> None:
         """What an interval cost under a policy."""
 
-    def __call__(self, state: State) -> NDArray[np.int64]:
+    def __call__(self, state: State) -> Ints:
         """(T,) destinations, of the policy chosen."""
         if not len(state.tasks):
             return np.empty(0, np.int64)

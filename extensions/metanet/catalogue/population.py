@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Flags, Floats, Ints
 from cosim.extensions.metanet.catalogue.features import Features, features
 from cosim.extensions.metanet.catalogue.networks import DecisionSurrogate
 from cosim.extensions.metanet.catalogue.relaxed import scales
 from cosim.schedulers.objective import Scale
 from cosim.schedulers.placing import decided, full, packed, settle, spread
-from cosim.schedulers.state import Floats, State
+from cosim.schedulers.state import State
 
-Ints = NDArray[np.int64]
 _OVER = 10.0  # added per unit of load that does not fit
 
 
@@ -24,7 +23,7 @@ class PlacementSearch(NamedTuple):
     features: Features
     surrogate: DecisionSurrogate
     parts: tuple[float, float]
-    can: NDArray[np.bool_]  # (T,) may change
+    can: Flags  # (T,) may change
     starts: Ints  # (n, T) hosts of simple decisions that all place as many tasks as they can
     choices: list[Ints]  # (T) hosts that each task may be on
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Flags, Floats, Ints
 from cosim.extensions.metanet.catalogue.features import Features, features
 from cosim.extensions.metanet.catalogue.networks import DecisionSurrogate
 from cosim.extensions.metanet.layers import softmax
 from cosim.schedulers.objective import WEIGHT, Scale, powers
 from cosim.schedulers.placing import decided, full, packed, settle, spread
-from cosim.schedulers.state import Floats, State
+from cosim.schedulers.state import State
 
-Ints = NDArray[np.int64]
 _STEADY = 6  # steps without another host in any row, after which there is nothing more to find
 _CYCLE = 12  # steps from one restart of the rate to the next
 _BEGIN = 4.0  # logit of the host that a row begins with
@@ -81,7 +80,7 @@ class Relaxed:
         return best_of(self.surrogate, f, state, found, parts, self.caution)
 
     def descend(
-        self, f: Features, logits: Floats, can: NDArray[np.bool_], parts: tuple[float, float], state: State
+        self, f: Features, logits: Floats, can: Flags, parts: tuple[float, float], state: State
     ) -> list[Floats]:
         """The logits (T, H) at the end of each cycle of the rate."""
         rng = np.random.Generator(np.random.PCG64(int(2**53 * float(state.tasks["chance"][0]))))

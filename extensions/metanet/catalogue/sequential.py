@@ -6,18 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Flags, Floats, Ints
 from cosim.extensions.metanet.catalogue.features import HOST_COLUMNS, PAIR_COLUMNS, TASK_COLUMNS, Features, features
 from cosim.extensions.metanet.catalogue.networks import LOADS, host_input
 from cosim.extensions.metanet.layers import Weights, made, perceptron
 from cosim.schedulers.objective import Scale
 from cosim.schedulers.placing import decided, there
-from cosim.schedulers.state import KEEP, Floats, State
+from cosim.schedulers.state import KEEP, State
 
-Ints = NDArray[np.int64]
 PAIR_INPUT = len(PAIR_COLUMNS) + len(TASK_COLUMNS) + len(HOST_COLUMNS) + LOADS + 1
-Choose = Callable[[Floats, NDArray[np.bool_]], int]  # inputs (H, PAIR_INPUT) and room (H,) -> host
+Choose = Callable[[Floats, Flags], int]  # inputs (H, PAIR_INPUT) and room (H,) -> host
 
 
 def pair_weights(rng: np.random.Generator, hidden: int = 32) -> dict[str, Floats]:
@@ -79,7 +78,7 @@ class Sequential:
         if not (state.tasks["host"] < 0.0).any():
             return np.full(len(state.tasks), KEEP, np.int64)
 
-        def choose(inputs: Floats, room: NDArray[np.bool_]) -> int:
+        def choose(inputs: Floats, room: Flags) -> int:
             return int(np.where(room, scores(self.weights, inputs), -np.inf).argmax())
 
         return one_by_one(state, features(state, self.scale), choose)

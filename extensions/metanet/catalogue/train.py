@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from cosim.contract.records import Floats
 from cosim.extensions.metanet.catalogue.training import train_surrogate
-from cosim.schedulers.state import Floats
 
 SURROGATES = {"gobi": (False, False), "gosh": (False, True), "graf": (True, False)}  # whether a graph, whether a spread
 OTHERS = ("a3c", "aco-lstm", "decision-nn", "dqn", "dqn-selector", "metanet", "semi-direct")

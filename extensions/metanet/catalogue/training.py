@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from cosim.contract.extras import how_to_install
+from cosim.contract.records import Floats
 from cosim.extensions.metanet.catalogue.experience import DecisionResults, collect
 from cosim.extensions.metanet.catalogue.features import Features
 from cosim.extensions.metanet.catalogue.networks import SPREADS, DecisionSurrogate, surrogate_weights
-from cosim.schedulers.state import Floats
 
 JUDGED = 10_000  # seed of the first world that surrogates are judged on
 Loss = Callable[[Any], Any]  # a sample -> a scalar tensor

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cosim.contract.records import Records
+from cosim.contract.records import Flags, Floats, Ints, Records
 from cosim.extensions.cosco.interval import Interval
 from cosim.extensions.cosco.state import interval_state, per_interval
 from cosim.extensions.metanet.catalogue.a3c import train as a3c
@@ -27,7 +26,7 @@ from cosim.extensions.metanet.catalogue.training import library, prepared, surro
 from cosim.extensions.metanet.layers import made, softmax
 from cosim.schedulers import scheduler
 from cosim.schedulers.objective import Scale
-from cosim.schedulers.state import Branching, Floats, State
+from cosim.schedulers.state import Branching, State
 
 TUNABLE = ("pso", "ga", "dqn", "a3c", "gobi", "gosh")  # SimTune's six, in its order
 _CANDIDATES = 24  # decisions that a surrogate learns from per interval
@@ -47,12 +46,12 @@ class Tuning:
         self._scale, self._rng = Scale(), np.random.Generator(np.random.PCG64([seed, 0x74756E65]))
         self._held = trainable(weights)
 
-    def decide(self, twin: Interval) -> NDArray[np.int64]:
+    def decide(self, twin: Interval) -> Ints:
         """(k, 2) decisions about slot and host, from the model in the present state of the system."""
-        found: NDArray[np.int64] = np.asarray(per_interval(self.policy, twin)(twin.state()), np.int64)
+        found: Ints = np.asarray(per_interval(self.policy, twin)(twin.state()), np.int64)
         return found
 
-    def learn(self, twin: Interval, answers: Callable[[NDArray[np.int64]], Records] | None = None) -> None:
+    def learn(self, twin: Interval, answers: Callable[[Ints], Records] | None = None) -> None:
         """Learn from the results of other decisions in the model's state: those of `answers`, else of its `branch`.
 
         Nothing of the model changes.
@@ -109,7 +108,7 @@ class _ByTrial(Tuning):
                 self._take(taken)
         self.policy.weights = {key: value for key, value in self._plain().items() if key.startswith("pair")}
 
-    def _choose(self, inputs: Floats, room: NDArray[np.bool_]) -> int:
+    def _choose(self, inputs: Floats, room: Flags) -> int:
         raise NotImplementedError
 
     def _take(self, taken: list[Step]) -> None:
@@ -125,7 +124,7 @@ class _ByValue(_ByTrial):
         self._replay: deque[tuple[Step, Step | None]] = deque(maxlen=_REPLAY)
         self._optimiser = library().optim.Adam(self._held.values(), lr=2e-4)
 
-    def _choose(self, inputs: Floats, room: NDArray[np.bool_]) -> int:
+    def _choose(self, inputs: Floats, room: Flags) -> int:
         if self._rng.random() < _EXPLORING:
             return int(self._rng.choice(np.flatnonzero(room)))
         plain = {key: value.detach().numpy() for key, value in self._held.items()}
@@ -150,7 +149,7 @@ class _ByAdvantage(_ByTrial):
         super().__init__(name, stored(name) | begin, seed)
         self._optimiser = library().optim.RMSprop(self._held.values(), lr=1e-4, alpha=0.99)
 
-    def _choose(self, inputs: Floats, room: NDArray[np.bool_]) -> int:
+    def _choose(self, inputs: Floats, room: Flags) -> int:
         plain = {key: value.detach().numpy() for key, value in self._held.items()}
         return int(self._rng.choice(len(room), p=softmax(np, np.where(room, scores(plain, inputs), -np.inf))))
 

@@ -11,7 +11,8 @@ from cosim.adapters.continuum.check import problems
 from cosim.adapters.continuum.config import ContinuumConfig
 from cosim.adapters.continuum.tests.test_continuum_adapter import BACKHAUL, CLOUD, EDGE, UAV, load, run, served
 from cosim.contract.adapter import Context, Inputs
-from cosim.contract.entities import OperatingPoint, Scaling, Scene, SlotRange
+from cosim.contract.entities import Scene, SlotRange
+from cosim.contract.equipment import OperatingPoint, Scaling
 from cosim.contract.laws import Law
 from cosim.contract.signals import TASK_STATUS
 from cosim.extensions.mlsysops.policies import ClusterAgent

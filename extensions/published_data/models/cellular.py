@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Floats, Ints
 from cosim.twin.space import Parameter, Space
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+Integers = Ints
 
 SLOW, LTE, NR = 0, 1, 2  # of `Samples.mode`: HSPA and older; LTE; LTE with a 5G carrier beside it
 

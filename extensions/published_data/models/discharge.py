@@ -13,16 +13,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry
+from cosim.contract.records import Floats, Ints
 from cosim.engine.continuum.jit import jit
 from cosim.physics.vehicles.airframe import BatteryPack
 from cosim.physics.vehicles.battery import current, open_circuit
 from cosim.twin.space import Parameter, Space
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+Integers = Ints
 
 STEP = 0.1  # s
 PER_SECOND = 10  # steps

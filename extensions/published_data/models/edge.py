@@ -12,15 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Floats, Ints
 from cosim.engine.continuum import Engine, Kind, System, WorkloadStream
 from cosim.engine.continuum.layout import EDGE, FIXED
 from cosim.engine.continuum.parameters import follow_kinds
 from cosim.engine.continuum.system import WorkloadTrace
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 CLOCK = 1e9  # cycles/s of a server; work is seconds x CLOCK
 LONG = 1e5  # s after the last request: everything has ended by then
 

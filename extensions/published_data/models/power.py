@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
-
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats
 
 LEVELS = np.arange(0.0, 1.01, 0.1)  # of the full load; the first is active idle
 NOISE = 0.003  # sd of one measured point over the power at full load: whole watts, and what repeats differ by

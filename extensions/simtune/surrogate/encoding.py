@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cosim.contract.records import Floats
 from cosim.twin.space import Space
-
-Floats = NDArray[np.float64]
 
 
 class Encoding:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cosim.contract.records import Floats
 from cosim.extensions.simtune.surrogate.encoding import Encoding
 
-Floats = NDArray[np.float64]
 Loss = Callable[[Floats], Floats]  # units (n, d) -> (n,)
 
 

@@ -8,11 +8,10 @@ noise at each point, a third one is fitted with that noise.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cosim.compiled.compiling import entry
-
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats
 
 MOST = 400  # rows; more are thinned evenly, because the cost grows with their cube
 _TRIALS = 40  # hyperparameter vectors tried

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from time import process_time
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cosim.contract.errors import Problem as Wrong
 from cosim.contract.errors import ScenarioError
+from cosim.contract.records import Floats
 from cosim.extensions.simtune.surrogate import evolution, tree
 from cosim.extensions.simtune.surrogate.encoding import Encoding
 from cosim.extensions.simtune.surrogate.layers import Architecture
@@ -23,8 +24,6 @@ from cosim.extensions.simtune.surrogate.models import NetworkSurrogate, ProcessS
 from cosim.extensions.simtune.surrogate.network import TrainingOptions, TrainingResult
 from cosim.extensions.simtune.surrogate.target import Conditions, QosTarget
 from cosim.twin.problem import CalibrationProblem
-
-Floats = NDArray[np.float64]
 
 # Surrogate and search of each; without one: the simulator itself is searched.
 METHODS: Mapping[str, tuple[str, str]] = {

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Floats
 from cosim.extensions.simtune.surrogate.hgp import MOST, HeteroscedasticProcess
 from cosim.extensions.simtune.surrogate.layers import Architecture
 from cosim.extensions.simtune.surrogate.network import QosNetwork, TrainingOptions, TrainingResult
 from cosim.extensions.simtune.surrogate.target import Conditions, QosTarget
-
-Floats = NDArray[np.float64]
 
 _DRAWS = 2  # of Monte-Carlo dropout per question
 

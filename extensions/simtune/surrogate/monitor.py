@@ -11,15 +11,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.cosco.interval import ContainerWorkload, HostFleet, Interval, IntervalView
 from cosim.extensions.cosco.interval.replicas import applied
 from cosim.extensions.cosco.interval.simulator import IntervalSnapshot
 from cosim.twin.space import Space
 
-Floats = NDArray[np.float64]
-Decisions = NDArray[np.int64]  # (k, 2) slot, host
+Decisions = Ints  # (k, 2) slot, host
 
 # What a host is, beside how it is: taken from the fleet when the state of another simulation is restored.
 _IS = ("mips", "ram", "disk", "ram_read", "ram_write", "disk_read", "disk_write", "up_link", "down_link", "latency")

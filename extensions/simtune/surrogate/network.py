@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from time import process_time
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.simtune.surrogate import layers
 from cosim.extensions.simtune.surrogate.layers import Architecture, Sizes, Torch, torch_module
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ class QosNetwork:
         if self._optimiser is None:
             self._optimiser = torch.optim.Adam(self._layers.parameters(), lr=how.rate, weight_decay=how.decay)
 
-        def said(rows: NDArray[np.int64]) -> Torch:
+        def said(rows: Ints) -> Torch:
             return self._ask(w if len(w) == 1 else w[rows], g if len(g) == 1 else g[rows], x[rows])
 
         def test_loss() -> float:

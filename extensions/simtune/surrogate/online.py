@@ -12,9 +12,8 @@ from time import process_time
 from typing import Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Ints, Records
 from cosim.extensions.cosco.interval import Interval, IntervalView
 from cosim.extensions.cosco.interval.layout import FIGURE
 from cosim.extensions.cosco.interval.simulator import IntervalSnapshot
@@ -33,10 +32,8 @@ from cosim.extensions.simtune.surrogate.monitor import (
 from cosim.extensions.simtune.surrogate.network import QosNetwork, TrainingOptions, TrainingResult
 from cosim.extensions.simtune.surrogate.placement import LearnedPlacement
 
-Floats = NDArray[np.float64]
-
 Moment = tuple[IntervalSnapshot, float]  # of `Testbed.snapshot`
-Answers = Callable[[NDArray[np.int64]], Records]  # of decisions (K, C), as `Interval.branch` is asked
+Answers = Callable[[Ints], Records]  # of decisions (K, C), as `Interval.branch` is asked
 
 _WEIGHTS = np.full(len(QOS), 1.0 / len(QOS))
 _DRAWS = 2  # of Monte-Carlo dropout per question
@@ -70,7 +67,7 @@ class TunedScheduler(Protocol):
     `cosim.extensions.metanet.catalogue.tuning` has SimTune's six.
     """
 
-    def decide(self, twin: Interval) -> NDArray[np.int64]:
+    def decide(self, twin: Interval) -> Ints:
         """(k, 2) decisions, slot and host."""
 
     def learn(self, twin: Interval, answers: Answers | None = None) -> None:
@@ -137,7 +134,7 @@ def _answers(
     graph, features = testbed.graph(view), Encoding(prepared.model.space).features(unit)
     lately = max(float(testbed.unscaled(np.array([[0.0, response]]))[1][0]), prepared.model.length)
 
-    def said(rows: NDArray[np.int64]) -> Records:
+    def said(rows: Ints) -> Records:
         series = []
         for row in rows:
             chosen = (row >= 0) & (row != view.host)

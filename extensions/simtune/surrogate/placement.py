@@ -8,11 +8,9 @@ forgetting (L. Ljung, System Identification, 1999, section 11.2), so that old da
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.cosco.interval import IntervalView
-
-Floats = NDArray[np.float64]
 
 FEATURES = 8
 
@@ -57,7 +55,7 @@ class LearnedPlacement:
         """(n,) the objective it expects."""
         return np.asarray(features(steps, hosts) @ self.weights, np.float64)
 
-    def decide(self, view: IntervalView, step: Floats, hosts: Floats) -> NDArray[np.int64]:
+    def decide(self, view: IntervalView, step: Floats, hosts: Floats) -> Ints:
         """(k, 2) decisions for the containers that wait; `step` (2 H,) is the load before, `hosts` (H, 4) G.
 
         Hosts without room for a container's memory are not taken; one that fits nowhere goes on waiting.

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Floats
 from cosim.twin.problem import CalibrationProblem, MeasuredSignal, Observed
-
-Floats = NDArray[np.float64]
 
 BLOCKS = 8  # figures per signal
 STEPS = 16  # of the workload series

@@ -19,11 +19,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from cosim.contract.records import Floats
 from cosim.extensions.simtune.surrogate.encoding import Encoding
 
-Floats = NDArray[np.float64]
 Loss = Callable[[Floats], Floats]  # units (n, d) -> (n,)
 Gradient = Callable[[Floats], Floats]  # unit (d,) -> (e,), by the features of `Encoding`
 

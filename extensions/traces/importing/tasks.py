@@ -10,16 +10,15 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract.delimited import header
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.records import Floats
 from cosim.extensions.traces import TaskTrace, alibaba, azure, google
 from cosim.extensions.traces.importing.machines import CLOCK, CORES, FILLED, MEMORY, MOST_HOSTS, head, servers
 from cosim.sources.importing.imported import Imported, Notice
 
 FILE = "tasks.csv.gz"
-Floats = NDArray[np.float64]
 
 
 def _refusal(path: Path, found: str, wanted: str) -> ScenarioError:

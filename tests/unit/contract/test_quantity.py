@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from cosim.adapters.vehicle.keys import Pack, Vehicle
-from cosim.contract import entities
+from cosim.contract import entities, equipment
 from cosim.contract.block import Block, OnlyWith, no_effect
 from cosim.contract.declared import keys_of
 from cosim.contract.link import LinkQuantities, LinkState
@@ -23,10 +23,10 @@ from cosim.scenario.plan.scene import _states, power
 TABLES = [  # what declares, the block, the key that the block stands under, the engine's row
     (entities.HostQuantities, model.KindBlock, "", layout.KIND),
     (entities.WorkloadQuantities, model.WorkloadBlock, "", layout.WORKLOAD),
-    (entities.PowerStates, hardware.SleepBlock, "sleep", layout.MACHINE),
-    (entities.PowerStates, hardware.BootBlock, "boot", layout.MACHINE),
-    (entities.ScalingQuantities, hardware.ScalingBlock, "", layout.MACHINE),
-    (entities.AcceleratorQuantities, hardware.AcceleratorBlock, "", layout.ACCELERATOR),
+    (equipment.PowerStates, hardware.SleepBlock, "sleep", layout.MACHINE),
+    (equipment.PowerStates, hardware.BootBlock, "boot", layout.MACHINE),
+    (equipment.ScalingQuantities, hardware.ScalingBlock, "", layout.MACHINE),
+    (equipment.AcceleratorQuantities, hardware.AcceleratorBlock, "", layout.ACCELERATOR),
     (entities.AgreementQuantities, demand.SlaBlock, "", None),
     (entities.TariffQuantities, demand.TariffBlock, "", None),
     (entities.TariffWindow, demand.WindowBlock, "", None),
@@ -98,4 +98,4 @@ def test_a_host_without_powers_of_its_own_wakes_and_boots_at_full_load() -> None
     keys = {"power": {"idle": "5 W", "max": "20 W"}, "sleep": {"after": "3 s", "wake": "1 s"}}
     block = model.NodeBlock.model_validate({"kind": "edge", "tier": "edge", **keys})
     assert power(block.power).table == (5.0, 20.0)
-    assert _states(block) == entities.PowerStates(3.0, 0.0, 1.0, 20.0, 0.0, 20.0, 0.0)
+    assert _states(block) == equipment.PowerStates(3.0, 0.0, 1.0, 20.0, 0.0, 20.0, 0.0)

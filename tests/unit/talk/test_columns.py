@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from cosim.contract.adapter import Context, Inputs, json_value
 from cosim.contract.block import as_plain
-from cosim.contract.entities import Event, Fleet, Geo, Link, Node, Power, Scene, SlotRange, Workload
+from cosim.contract.entities import Event, Fleet, Geo, Link, Node, Scene, SlotRange, Workload
+from cosim.contract.equipment import Power
 from cosim.contract.errors import ProtocolError
 from cosim.contract.frame import Frame, SlotTable
 from cosim.contract.laws import Law

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Floats
 from cosim.extensions.edgecloudsim.offloading.layout import COMPLETED
 from cosim.extensions.edgecloudsim.offloading.simulation import Simulation
 from cosim.extensions.edgecloudsim.offloading.transport import ring_road
@@ -35,8 +35,6 @@ SECONDS: Final = 90.0  # s, of one simulation
 BLOCK: Final = 5.0  # s, for which shares hold
 EXPLORED: Final = 0.2  # of the tasks of the later plays
 ROUNDS: Final = 3  # of playing with what was learned
-
-Floats = NDArray[np.float64]
 
 
 class Examples(NamedTuple):

@@ -8,7 +8,8 @@ import pytest
 
 from cosim.adapters.continuum.tests.specialities import SPECIAL
 from cosim.contract.adapter import Context, Inputs
-from cosim.contract.entities import Fleet, Node, Power, Scene, SlotRange, Workload
+from cosim.contract.entities import Fleet, Node, Scene, SlotRange, Workload
+from cosim.contract.equipment import Power
 from cosim.contract.errors import ScenarioError
 from cosim.contract.laws import Law
 from cosim.contract.signals import TASK_STATUS

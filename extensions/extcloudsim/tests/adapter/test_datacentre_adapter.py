@@ -8,7 +8,8 @@ from pydantic import ValidationError
 from ruamel.yaml import YAML
 
 from cosim.contract.adapter import Context, Inputs
-from cosim.contract.entities import Event, Node, Power, Scene, SlotRange
+from cosim.contract.entities import Event, Node, Scene, SlotRange
+from cosim.contract.equipment import Power
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import fault
 from cosim.contract.signals import CATALOGUE

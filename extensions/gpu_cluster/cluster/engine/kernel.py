@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from cosim.compiled.compiling import entry, part, ready
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Ints, Records
 from cosim.engine.continuum import heap
 from cosim.engine.continuum.heap import slot
 from cosim.extensions.gpu_cluster.cluster.engine import faults, line, place, wire
 from cosim.extensions.gpu_cluster.cluster.engine import layout as l
 from cosim.extensions.gpu_cluster.cluster.engine import rows as r
-from cosim.extensions.gpu_cluster.cluster.engine.layout import Bytes, Floats, Ints
+from cosim.extensions.gpu_cluster.cluster.engine.layout import Bytes
 from cosim.extensions.gpu_cluster.cluster.engine.rows import Record, real
 from cosim.extensions.gpu_cluster.cluster.engine.work import (
     account,

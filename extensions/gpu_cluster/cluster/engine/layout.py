@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.compiling import codes
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Ints, Records
 
 # How ranks of a job talk across leaves; `PATTERNS` has their names.
 LOCAL, RING, TREE, ALL_TO_ALL, PIPELINE, EXPERTS = codes(6)
@@ -77,8 +77,6 @@ ROW = _record(
     reals=("time", "useful"),
 )  # fmt: skip
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 
 
@@ -101,7 +99,7 @@ class ClusterState(NamedTuple):
     carried: Ints  # (slots, links) by the running jobs that span leaves
     slot: Ints  # (1 + slots,) free slots: how many, then which
     room: Ints  # (leaves, OCSes) free ports of each leaf on each OCS
-    due: NDArray[np.float64]  # (jobs,) end of each running job, inf: it does not run
+    due: Floats  # (jobs,) end of each running job, inf: it does not run
     heap: Records  # (room,) ends in order
     scratch: Ints  # (SCRATCH, width)
 

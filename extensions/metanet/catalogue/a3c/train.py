@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Flags, Floats
 from cosim.extensions.metanet.catalogue.episodes import Step, steps
 from cosim.extensions.metanet.catalogue.sequential import PAIR_INPUT, pair_weights, scores
 from cosim.extensions.metanet.catalogue.training import library, trainable
 from cosim.extensions.metanet.layers import made, perceptron, softmax
-from cosim.schedulers.state import Floats
 
 DISCOUNT = 0.5
 ENTROPY = 0.01
@@ -35,7 +34,7 @@ def train(seed: int = 1, intervals: int = 3000, workers: int = 3) -> tuple[dict[
     draws = [np.random.Generator(np.random.PCG64([seed, k])) for k in range(workers)]
 
     def chooser(k: int) -> Any:  # noqa: ANN401 - a closure per worker
-        def choose(inputs: Floats, room: NDArray[np.bool_]) -> int:
+        def choose(inputs: Floats, room: Flags) -> int:
             plain = {name: value.detach().numpy() for name, value in copies[k].items()}
             return int(draws[k].choice(len(room), p=softmax(np, np.where(room, scores(plain, inputs), -np.inf))))
 

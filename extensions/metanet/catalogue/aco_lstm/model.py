@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from cosim.contract.records import Floats
 from cosim.extensions.metanet.layers import Weights, sigmoid
-from cosim.schedulers.state import Floats
 
 SIZE = 10
 

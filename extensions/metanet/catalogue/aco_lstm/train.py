@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from cosim.contract.records import Floats
 from cosim.extensions.metanet.catalogue.aco_lstm.model import begin, change
 from cosim.extensions.metanet.catalogue.forecast import KEPT, arima
 from cosim.extensions.metanet.catalogue.training import fit, library
-from cosim.schedulers.state import Floats
 
 
 def series(seed: int, count: int) -> Floats:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from cosim.contract.records import Floats
 from cosim.extensions.metanet.catalogue.experience import collect
 from cosim.extensions.metanet.catalogue.networks import DecisionSurrogate, stored
 from cosim.extensions.metanet.catalogue.sequential import logits, pair_weights
 from cosim.extensions.metanet.catalogue.training import fit, library, one_hot, tensors
-from cosim.schedulers.state import Floats
 
 
 def train(seed: int = 2, worlds: int = 120, epochs: int = 6) -> tuple[dict[str, Floats], dict[str, Any]]:

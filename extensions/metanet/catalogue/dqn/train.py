@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Flags, Floats
 from cosim.extensions.metanet.catalogue.episodes import Step, steps
 from cosim.extensions.metanet.catalogue.sequential import pair_weights, scores
 from cosim.extensions.metanet.catalogue.training import library, trainable
 from cosim.extensions.metanet.layers import perceptron
-from cosim.schedulers.state import Floats
 
 DISCOUNT = 0.5  # the reward holds what is to come of the task itself already
 REPLAY = 6000  # steps
@@ -51,7 +50,7 @@ def train(seed: int = 1, intervals: int = 6000) -> tuple[dict[str, Floats], dict
     rewards: list[float] = []
     updates = done = 0
 
-    def choose(inputs: Floats, room: NDArray[np.bool_]) -> int:
+    def choose(inputs: Floats, room: Flags) -> int:
         if rng.random() < max(0.05, 1.0 - 1.5 * done / intervals):
             return int(rng.choice(np.flatnonzero(room)))
         return int(np.where(room, scores(plain, inputs), -np.inf).argmax())

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from cosim.contract.records import Floats
 from cosim.extensions.metanet.catalogue.metanet.model import begin, costs
 from cosim.extensions.metanet.catalogue.metanet.train import IntervalRecord, regressed, runs
 from cosim.extensions.metanet.catalogue.pool import POOL
-from cosim.schedulers.state import Floats
 
 DISCOUNT = 0.8
 

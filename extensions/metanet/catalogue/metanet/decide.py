@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from cosim.contract.records import Floats
 from cosim.extensions.metanet.catalogue.metanet.model import costs, improve
 from cosim.extensions.metanet.catalogue.networks import stored
 from cosim.extensions.metanet.catalogue.pool import Chooser, spent
 from cosim.extensions.metanet.layers import Weights
-from cosim.schedulers.state import Floats, decides
+from cosim.schedulers.state import decides
 
 
 @decides("interval")

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from cosim.contract.records import Floats
 from cosim.extensions.metanet.catalogue.pool import POOL, SEEN
 from cosim.extensions.metanet.layers import Tape, Weights, back, made, perceptron, scaled, sigmoid
-from cosim.schedulers.state import Floats
 
 WIDTH = 64
 

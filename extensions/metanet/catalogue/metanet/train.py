@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.cosco.state import per_interval
 from cosim.extensions.metanet.catalogue.experience import world
 from cosim.extensions.metanet.catalogue.metanet.model import begin, costs
 from cosim.extensions.metanet.catalogue.pool import POOL, Chooser
 from cosim.extensions.metanet.catalogue.training import fit, library
-from cosim.schedulers.state import Floats, decides
+from cosim.schedulers.state import decides
 
 CHANGED = 5  # intervals that a policy decides before another one does
 
@@ -68,7 +68,7 @@ def train(seed: int = 5, worlds: int = 35, intervals: int = 26, epochs: int = 60
 def fitted(rows: Sequence[IntervalRecord], seed: int, epochs: int) -> tuple[dict[str, Floats], dict[str, Any]]:
     """Weights from what was heard, a fifth of which is held back to judge them."""
     seen = np.stack([row.seen for row in rows])
-    policy: NDArray[np.int64] = np.array([row.policy for row in rows])
+    policy: Ints = np.array([row.policy for row in rows])
     cost = np.array([row.cost for row in rows])
     greatest = np.array([cost[policy == k].max() if (policy == k).any() else cost.max() for k in range(len(POOL))])
     weights = begin(np.random.Generator(np.random.PCG64(seed)), seen, greatest)
@@ -82,7 +82,7 @@ def fitted(rows: Sequence[IntervalRecord], seed: int, epochs: int) -> tuple[dict
 
 
 def regressed(
-    weights: dict[str, Floats], seen: Floats, policy: NDArray[np.int64], target: Floats, deviation: float, epochs: int,
+    weights: dict[str, Floats], seen: Floats, policy: Ints, target: Floats, deviation: float, epochs: int,
     seed: int,
 ) -> tuple[dict[str, Floats], list[float]]:  # fmt: skip
     """Weights whose costs of what was `seen` (n, SEEN) under a `policy` (n,) come near `target` (n,), and mean losses.

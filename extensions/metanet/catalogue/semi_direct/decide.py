@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.metanet.catalogue.estimate import PlacementEstimate
 from cosim.extensions.metanet.catalogue.features import Features, features
 from cosim.extensions.metanet.catalogue.networks import HOST_INPUT, host_input, stored
@@ -14,7 +14,7 @@ from cosim.extensions.metanet.catalogue.population import chance, said
 from cosim.extensions.metanet.layers import Weights, made, perceptron, sigmoid
 from cosim.schedulers.objective import Scale
 from cosim.schedulers.placing import decided, full, packed, spread
-from cosim.schedulers.state import Floats, State, decides
+from cosim.schedulers.state import State, decides
 
 
 def begin(rng: np.random.Generator) -> dict[str, Floats]:
@@ -39,7 +39,7 @@ class SemiDirect:
         self.rounds, self.tried = rounds, tried
         self._weights, self._scale = stored("semi_direct"), Scale()
 
-    def __call__(self, state: State) -> NDArray[np.int64]:
+    def __call__(self, state: State) -> Ints:
         """(T,) destinations."""
         self._scale.see(state)
         can = np.flatnonzero(decided(state))
@@ -55,7 +55,7 @@ class SemiDirect:
             near = np.flatnonzero(f.allowed[t])
             starts[starts[:, t] < 0, t] = rng.choice(near) if len(near) else 0
 
-        def cost(hosts: NDArray[np.int64]) -> NDArray[np.float64]:
+        def cost(hosts: Ints) -> Floats:
             return one.cost(hosts, busy(np, self._weights, f, np.eye(len(state.hosts))[hosts]))
 
         values = cost(starts)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from cosim.contract.records import Floats
 from cosim.extensions.metanet.catalogue.experience import collect
 from cosim.extensions.metanet.catalogue.semi_direct.decide import begin, busy
 from cosim.extensions.metanet.catalogue.training import fit, library, one_hot, tensors
-from cosim.schedulers.state import Floats
 
 
 def train(seed: int = 3, worlds: int = 200, epochs: int = 12) -> tuple[dict[str, Floats], dict[str, Any]]:

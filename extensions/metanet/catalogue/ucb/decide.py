@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from cosim.contract.records import Floats
 from cosim.extensions.metanet.catalogue.pool import POOL, Chooser, spent
-from cosim.schedulers.state import Floats, decides
+from cosim.schedulers.state import decides
 
 
 @decides("interval")

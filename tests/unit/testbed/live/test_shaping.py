@@ -191,8 +191,9 @@ def test_the_owners_function_gets_all_links_within_its_networks_and_none_in_the_
 def test_addresses_that_are_spared(tmp_path):
     table = tmp_path / "route"
     table.write_text(
-        "Iface\tDestination\tGateway\tFlags\tRefCnt\n"
-        "eth0\t00000000\t0107A8C0\t0003\t0\neth0\t0007A8C0\t00000000\t0001\t0\n"
+        "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
+        "eth0\t00000000\t0107A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
+        "eth0\t0007A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
     )
     assert module.routers(table) == {"192.168.7.1"}
     assert module.routers(tmp_path / "none") == frozenset()
