@@ -105,10 +105,7 @@ class _Judged:
         self.scene = table["scene"].to_numpy(zero_copy_only=False).astype(str)
         self._detector = detector
         self._label = np.asarray(table["label"].to_numpy(zero_copy_only=False), bool)
-        self._kept = np.ones(len(self._label), bool)
-        if only:
-            column, _, text = (word.strip() for word in only.partition(">="))
-            self._kept = ~self._label | (_numbers(table, column, only) >= _least(text, only))
+        self._kept = counting(table, self._label, only)
         order = columns_of(detector, feature_names(table))
         self._rows, self._who = matrix(table)[:, order], people(table)
         if detector.lags > 1:
@@ -136,6 +133,14 @@ def _confusion(true: NDArray[Any], predicted: NDArray[Any]) -> dict[str, dict[st
         name: {other: int(((true == name) & (predicted == other)).sum()) for other in known if other != CAUSES[0]}
         for name in known
     }
+
+
+def counting(table: pa.Table, label: Flags, only: str) -> Flags:
+    """The rows (n,) of a split that count: those without the `label` (n,), and those with it for which `only` holds."""
+    if not only:
+        return np.ones(len(label), bool)
+    column, _, text = (word.strip() for word in only.partition(">="))
+    return ~label | (_numbers(table, column, only) >= _least(text, only))
 
 
 def _numbers(table: pa.Table, column: str, only: str) -> NDArray[np.float64]:
