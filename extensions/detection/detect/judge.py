@@ -140,7 +140,14 @@ def counting(table: pa.Table, label: Flags, only: str) -> Flags:
     if not only:
         return np.ones(len(label), bool)
     column, _, text = (word.strip() for word in only.partition(">="))
-    return ~label | (_numbers(table, column, only) >= _least(text, only))
+    values = _numbers(table, column, only)
+    try:
+        least = float(text)
+    except ValueError:
+        least = math.nan
+    if math.isnan(least):
+        raise SetupError(f"'{only}' is not COLUMN >= NUMBER, as 'truth_jamming_loss >= 10'")
+    return ~label | (values >= least)
 
 
 def _numbers(table: pa.Table, column: str, only: str) -> NDArray[np.float64]:
@@ -151,16 +158,6 @@ def _numbers(table: pa.Table, column: str, only: str) -> NDArray[np.float64]:
         hint = did_you_mean(column, there if nearest(column, there) else truth[:3], otherwise="there is")
         raise SetupError(f"'{only}': the data set has no column '{column}' of numbers; {hint}")
     return np.asarray(table[column].to_numpy(), np.float64)
-
-
-def _least(text: str, only: str) -> float:
-    try:
-        least = float(text)
-    except ValueError:
-        least = math.nan
-    if math.isnan(least):
-        raise SetupError(f"'{only}' is not COLUMN >= NUMBER, as 'truth_jamming_loss >= 10'")
-    return least
 
 
 def figures(

@@ -34,15 +34,9 @@ Made = tuple[str, dict[str, NDArray[Any]], dict[str, Any]]  # form, arrays and f
 
 
 def train(
-    folder: str | Path,
-    method: Method = "boosting",
-    *,
-    false_alarms: float = 0.02,
-    limit: Limit = "best",
-    seed: int = 1,
-    importance: bool = True,
-    only: str = "",
-) -> Detector:
+    folder: str | Path, method: Method = "boosting", *, false_alarms: float = 0.02, limit: Limit = "best",
+    seed: int = 1, importance: bool = True, only: str = "",
+) -> Detector:  # fmt: skip
     """A detector fitted to the split `train` of a data set, with its limit set on the split `valid`.
 
     The limit is that of `calibrated` on the rows of `valid` that count by `only`, as in `judge`. The permutation
