@@ -10,7 +10,7 @@ import pytest
 from cosim.physics.vehicles import Rover, VehicleFleet, phases
 from cosim.physics.vehicles.coverage import FieldCoverage
 from cosim.physics.vehicles.missions import MissionRunner
-from cosim.physics.vehicles.records import RECORD
+from cosim.physics.vehicles.phases import RECORD
 from cosim.physics.vehicles.reports import PairLinks
 from cosim.physics.vehicles.rows import FieldRows
 from cosim.physics.vehicles.study import fit, study
