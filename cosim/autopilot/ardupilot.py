@@ -11,7 +11,7 @@ import numpy as np
 
 from cosim.autopilot.geodesy import Ground, Place, Vector
 from cosim.autopilot.json_fdm import Airframe, JsonBody, JsonPhysics
-from cosim.autopilot.modes import fleet_mode
+from cosim.autopilot.personas import fleet_mode
 from cosim.autopilot.table import PHYSICS_PORT, Address
 from cosim.physics.vehicles import VehicleFleet
 from cosim.physics.vehicles.layout import COPTER, MANUAL
