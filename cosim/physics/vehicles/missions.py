@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cosim.physics.vehicles import phases as ph
 from cosim.physics.vehicles.fleet import VehicleFleet
-from cosim.physics.vehicles.layout import COPTER, MISSION
+from cosim.physics.vehicles.layout import COPTER, LOW, MISSION, NONE
 
 Flags = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -24,13 +24,9 @@ class MissionRunner:
     """
 
     def __init__(
-        self,
-        fleet: VehicleFleet,
-        vehicles: ArrayLike,
-        starts: ArrayLike,
-        row_of: Ints,
+        self, fleet: VehicleFleet, vehicles: ArrayLike, starts: ArrayLike, row_of: Ints,
         pauses: Sequence[tuple[int, float, float]] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.fleet = fleet
         self.vehicles = np.atleast_1d(np.asarray(vehicles, np.int64))
         count = len(self.vehicles)
@@ -95,7 +91,9 @@ class MissionRunner:
         return np.asarray(self._started[w] & (self.fleet.state["done"][self.vehicles[w]] == 0))
 
     def _resume(self, w: Ints) -> None:
-        free = w[(self._paused[w] == 0) & ~self._failed[w] & self._going(w)]
+        failsafe, action = self.fleet.state["failsafe"][self.vehicles], self.fleet.frames["low_action"][self.vehicles]
+        calm = (failsafe == NONE) | ((failsafe == LOW) & (action < 0))  # a fail-safe that acts goes before the mission
+        free = w[(self._paused[w] == 0) & ~self._failed[w] & self._going(w) & calm[w]]
         self.fleet.start_mission(self.vehicles[free])
 
     def _look(self, now: float) -> None:
