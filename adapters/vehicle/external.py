@@ -10,7 +10,7 @@ from cosim.adapters.vehicle.keys import Vehicle
 from cosim.adapters.vehicle.roster import VehicleRoster
 from cosim.autopilot.external import External, VehicleReading
 from cosim.autopilot.geodesy import Ground
-from cosim.autopilot.modes import fleet_mode
+from cosim.autopilot.personas import fleet_mode
 from cosim.autopilot.table import Address, address
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Node

@@ -94,7 +94,11 @@ class VehicleRoster:
         if node.position is None:
             self._wrong(f"vehicle '{node.id}' has no home", f"{at}.at", "write at: [0 m, 0 m, 0 m]")
         try:
-            return airframe(vehicle, rotors=node.id in self.aboard)
+            made = airframe(vehicle, rotors=node.id in self.aboard)
+            made.row()
+            if isinstance(made, Copter) and vehicle.autopilot != "external":
+                made.can_hover()
+            return made
         except ValueError as error:
             self._wrong(str(error), f"{at}.vehicle")
             return Rover() if vehicle.frame == "rover" else Copter()

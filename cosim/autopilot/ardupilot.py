@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cosim.autopilot.geodesy import Ground, Place
+from cosim.autopilot.geodesy import Ground, Place, Vector
 from cosim.autopilot.json_fdm import Airframe, JsonBody, JsonPhysics
-from cosim.autopilot.modes import fleet_mode
+from cosim.autopilot.personas import fleet_mode
 from cosim.autopilot.table import PHYSICS_PORT, Address
 from cosim.physics.vehicles import VehicleFleet
 from cosim.physics.vehicles.layout import COPTER, MANUAL
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from cosim.autopilot.mavlink_pilot import MavlinkPilot
     from cosim.autopilot.side import SideChannel
 
-Vector = tuple[float, float, float]
 _SERVE = 0.02  # s of wall time to wait for a packet
 _SERIAL1 = 5762  # TCP of ArduPilot's instance 0
 _ARDUPILOT = 3  # MAV_AUTOPILOT

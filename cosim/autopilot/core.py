@@ -356,7 +356,7 @@ class Autopilot:
             if message.get_type() == "MANUAL_CONTROL" and message.z < 0 and self.persona.frame == "copter":
                 self.setpoints.refuse("a throttle below 0")
                 return
-            self.pilot.hear_station()
+            self.pilot.failsafes.hear_station(self.pilot)
         self.sticks.override(message)
 
     def _station(self) -> int:
@@ -367,7 +367,7 @@ class Autopilot:
         """Ground stations are heard by theirs: fail-safes count the time since."""
         ours = message.type == mavlink.MAV_TYPE_GCS if self.persona.px4 else message.get_srcSystem() == self._station()
         if ours:
-            self.pilot.hear_station()
+            self.pilot.failsafes.hear_station(self.pilot)
 
     def _timesync(self, message: Message, link: Hashable) -> None:
         if message.tc1 == 0:

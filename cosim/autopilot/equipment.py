@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from cosim.autopilot.dialect import mavlink
-from cosim.autopilot.geodesy import Place
+from cosim.autopilot.geodesy import Place, Vector
 
 if TYPE_CHECKING:
     from cosim.autopilot.core import Autopilot
@@ -27,10 +27,10 @@ class Equipment:
         self.pictures = 0
         self.safe = False  # whether the safety switch keeps the motors off
         self.every = 0.0  # m between two pictures, 0: none
-        self.roi: tuple[float, float, float] | None = None  # m, local
+        self.roi: Vector | None = None  # m, local
         self.roi_system = 0  # system id that is looked at, 0: none
         self._series = (math.inf, 1.0, 0.0)  # s of the next picture, s between two, how many are left
-        self._last: tuple[float, float, float] | None = None  # m, where the last picture was taken
+        self._last: Vector | None = None  # m, where the last picture was taken
         self._flips: list[tuple[float, int]] = []  # s, relay
 
     def set_relay(self, number: int, on: bool) -> bool:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from cosim.autopilot.dialect import FrameWriter, Message, mavlink, numbers
-from cosim.autopilot.geodesy import Place
+from cosim.autopilot.geodesy import Place, Vector
 from cosim.autopilot.table import Address
 from cosim.contract.errors import SetupError
 
@@ -31,8 +31,8 @@ class VehicleReading:
     armed: bool = False
     place: Place | None = None
     above: float = math.nan  # m above its home
-    velocity: tuple[float, float, float] = (math.nan, math.nan, math.nan)  # m/s east, north, up
-    attitude: tuple[float, float, float] = (math.nan, math.nan, math.nan)  # rad: roll, pitch, heading
+    velocity: Vector = (math.nan, math.nan, math.nan)  # m/s east, north, up
+    attitude: Vector = (math.nan, math.nan, math.nan)  # rad: roll, pitch, heading
     voltage: float = math.nan  # V
     current: float = math.nan  # A
     charge: float = math.nan  # 0..1

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from cosim.autopilot.flight import MissionItem, finite
-from cosim.autopilot.geodesy import Place
+from cosim.autopilot.geodesy import Place, Vector
 from cosim.autopilot.parameters import Parameters
 from cosim.autopilot.personas import FENCED
 from cosim.physics.vehicles.motion import approach
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 RETURN_POINT, POLYGON_IN, POLYGON_OUT, CIRCLE_IN, CIRCLE_OUT = 5000, 5001, 5002, 5003, 5004  # MAV_CMD_NAV_FENCE_*
 NONE, MAX_ALT, BOUNDARY = 0, 2, 3  # FENCE_BREACH
 Point = tuple[float, float]  # deg, deg
-Velocity = tuple[float, float, float]
 
 
 def inside(point: Point, polygon: list[Point]) -> bool:
@@ -73,11 +72,11 @@ class Fence:
             return parameters["GF_ACTION"] > 0 and bool(limits or self._polygons or self._circles)
         return parameters["FENCE_ENABLE"] != 0
 
-    def forbids(self, pilot: Pilot, point: tuple[float, float, float]) -> bool:
+    def forbids(self, pilot: Pilot, point: Vector) -> bool:
         """Whether a point (m, local) lies outside."""
         return self.breach(pilot, point) != NONE
 
-    def breach(self, pilot: Pilot, point: tuple[float, float, float] | None = None) -> int:
+    def breach(self, pilot: Pilot, point: Vector | None = None) -> int:
         """FENCE_BREACH of the vehicle where it is, or would be at `point` (m, local)."""
         p, v, px4 = pilot.parameters, pilot.view, pilot.persona.px4
         if point is not None:
@@ -101,7 +100,7 @@ class Fence:
                 return BOUNDARY
         return NONE
 
-    def slow(self, pilot: Pilot, velocity: Velocity) -> Velocity:
+    def slow(self, pilot: Pilot, velocity: Vector) -> Vector:
         """`velocity` (m/s, local) without what it has towards the fence beyond the speed at which it can still brake.
 
         ArduCopter's AC_Avoid: the square-root law up to FENCE_MARGIN before each part of the fence.

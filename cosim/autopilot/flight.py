@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from cosim.autopilot.dialect import mavlink
-from cosim.autopilot.geodesy import Place
+from cosim.autopilot.geodesy import Place, Vector
 from cosim.physics.vehicles import Waypoint, layout
 
 if TYPE_CHECKING:
@@ -365,7 +365,7 @@ class Mission:
                     heading = math.radians(item.param4)  # ArduPilot has none of a waypoint's own
         self._legs.append(_Leg(leg, seq, heading=heading, does=does))
 
-    def _curve(self, seq: int, start: tuple[float, float, float], end: tuple[float, float, float], home: float) -> None:
+    def _curve(self, seq: int, start: Vector, end: Vector, home: float) -> None:
         """Waypoints on the way of a spline: Hermite's, with the tangent at its end towards the waypoint after it."""
         after = next((item for item in self.items[seq + 1 :] if item.command in NAVIGATION), None)
         beyond = self._pilot.ground.local(after.place(home)) if after is not None and after.located else end

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from cosim.autopilot.dialect import Message
-from cosim.autopilot.geodesy import Place
+from cosim.autopilot.geodesy import Place, Vector
 
 if TYPE_CHECKING:
     from cosim.autopilot.pilot import Pilot
@@ -62,7 +62,7 @@ class FollowTarget:
         y += p["FLW_TGT_DST"] * math.cos(angle)
         self._go((x, y, pilot.home[2] + p["FLW_TGT_HT"]), velocity, math.nan)
 
-    def _go(self, point: tuple[float, float, float], velocity: tuple[float, float, float], face: float) -> None:
+    def _go(self, point: Vector, velocity: Vector, face: float) -> None:
         rows = [self._pilot.row]
         if self._pilot.fleet.go(rows, [point], [velocity], LOST)[0]:
             self._heard = self._pilot.fleet.now

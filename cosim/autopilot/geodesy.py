@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+Vector = tuple[float, float, float]
+
 SEMI_MAJOR = 6_378_137.0  # m, NIMA TR8350.2
 _F = 1 / 298.257223563
 _E2 = _F * (2 - _F)
@@ -29,7 +31,7 @@ class Place(NamedTuple):
         return abs(self.latitude) <= 90.0 and abs(self.longitude) <= 180.0 and LOWEST <= self.altitude <= HIGHEST
 
 
-def ecef(place: Place) -> tuple[float, float, float]:
+def ecef(place: Place) -> Vector:
     """Earth-centred, earth-fixed x, y, z in m."""
     phi, lam = math.radians(place.latitude), math.radians(place.longitude)
     sine, cosine = math.sin(phi), math.cos(phi)
@@ -67,7 +69,7 @@ class Ground:
         height = p * cosine + ez * sine - SEMI_MAJOR * math.sqrt(1 - _E2 * sine * sine)
         return Place(math.degrees(phi), math.degrees(math.atan2(ey, ex)), height)
 
-    def local(self, place: Place) -> tuple[float, float, float]:
+    def local(self, place: Place) -> Vector:
         """East, north, up (m) of a place."""
         sp, cp, sl, cl = self._axes
         dx, dy, dz = (a - b for a, b in zip(ecef(place), self._centre, strict=True))

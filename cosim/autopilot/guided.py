@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 from cosim.autopilot.dialect import Message, mavlink
 from cosim.autopilot.flight import TERRAIN
-from cosim.autopilot.geodesy import Place
+from cosim.autopilot.geodesy import Place, Vector
 
 if TYPE_CHECKING:
     from cosim.autopilot.pilot import Pilot
 
-Vector = tuple[float, float, float]
 _NO_POSITION, _NO_VELOCITY, _NO_ACCELERATION = 0x7, 0x38, 0x1C0  # bits of type_mask
 _FORCE, _NO_YAW, _NO_TURN = 0x200, 0x400, 0x800
 _UNIT = 1e-3  # by which the square of a quaternion's size may be off

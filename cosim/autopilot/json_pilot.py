@@ -19,6 +19,7 @@ import socket
 import struct
 from typing import Any, NamedTuple
 
+from cosim.autopilot.geodesy import Vector
 from cosim.autopilot.table import Address
 from cosim.physics.vehicles.airframe import GRAVITY
 from cosim.physics.vehicles.fleet import VehicleFleet
@@ -38,11 +39,11 @@ class JsonAnswer(NamedTuple):
     """One answer, in axes east, north, up and forward, left, up."""
 
     time: float  # s
-    place: tuple[float, float, float]  # m
-    velocity: tuple[float, float, float]  # m/s
+    place: Vector  # m
+    velocity: Vector  # m/s
     quaternion: tuple[float, float, float, float]
-    rates: tuple[float, float, float]  # rad/s
-    force: tuple[float, float, float]  # m/s^2, of the accelerometer
+    rates: Vector  # rad/s
+    force: Vector  # m/s^2, of the accelerometer
 
 
 def parse(line: bytes) -> JsonAnswer | None:
@@ -72,7 +73,7 @@ def parse(line: bytes) -> JsonAnswer | None:
     )
 
 
-def _three(values: Any) -> tuple[float, float, float]:  # noqa: ANN401 - JSON
+def _three(values: Any) -> Vector:  # noqa: ANN401 - JSON
     x, y, z = (float(value) for value in values)
     return x, y, z
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from cosim.autopilot.dialect import mavlink
-from cosim.autopilot.geodesy import Ground, Place
+from cosim.autopilot.geodesy import Ground, Place, Vector
 from cosim.autopilot.personas import Persona
 from cosim.autopilot.personas import persona as find_persona
 from cosim.autopilot.side import SideChannel
@@ -62,7 +62,6 @@ _ARM, _TAKE_OFF = mavlink.MAV_CMD_COMPONENT_ARM_DISARM, mavlink.MAV_CMD_NAV_TAKE
 _SPEED, _MODE = mavlink.MAV_CMD_DO_CHANGE_SPEED, mavlink.MAV_CMD_DO_SET_MODE
 _CUSTOM = mavlink.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED
 _ENDING = ("RTL", "SMART_RTL", "LAND")
-Vector = tuple[float, float, float]
 
 
 class MavlinkPilot:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from cosim.physics.vehicles.layout import CIRCLE, GO, HOLD, LAND, MANUAL, MISSION, RETURN, TAKE_OFF
+
 # The vehicle's behaviour in a mode. `hold` also stands for manually flown modes: sticks are centred, as
 # no radio control is emulated.
 Behaviour = Literal["hold", "guided", "take-off", "mission", "return", "land", "follow", "circle"]
@@ -127,3 +129,18 @@ def persona(name: str, frame: str) -> Persona:
     except KeyError:
         known = ", ".join(sorted({name for name, _ in PERSONAS}))
         raise ValueError(f"persona '{name}' with frame '{frame}': known are {known} with copter or rover") from None
+
+
+_FLEET: Mapping[Behaviour, int] = {
+    "hold": HOLD, "guided": GO, "take-off": TAKE_OFF, "mission": MISSION, "return": RETURN, "land": LAND, "follow": GO,
+    "circle": CIRCLE,
+}  # fmt: skip
+
+
+def fleet_mode(autopilot: int, custom_mode: int, copter: bool) -> int:
+    """What a mode does, by MAV_AUTOPILOT and the custom_mode of a heartbeat; MANUAL for one that is not known here."""
+    for one in PERSONAS.values():
+        if (one.autopilot, one.frame) == (autopilot, "copter" if copter else "rover"):
+            name = one.named(custom_mode)
+            return int(MANUAL if name is None else _FLEET[one.modes[name].behaviour])
+    return int(MANUAL)

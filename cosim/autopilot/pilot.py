@@ -8,17 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cosim.autopilot.failsafes import CRITICAL, INFO, WARNING, Failsafes
 from cosim.autopilot.fence import Fence
 from cosim.autopilot.flight import Mission, MissionItem
-from cosim.autopilot.geodesy import HIGHEST, Ground, Place
+from cosim.autopilot.geodesy import HIGHEST, Ground, Place, Vector
 from cosim.autopilot.parameters import Parameters
-from cosim.autopilot.personas import BATTERY, NO_STATION, STATION, UNKNOWN, Behaviour, Persona
+from cosim.autopilot.personas import BATTERY, STATION, UNKNOWN, Behaviour, Persona
 from cosim.autopilot.tuning import show_vehicle, tune_vehicle
 from cosim.physics.vehicles import VehicleFleet, layout
 
 _FIELDS = tuple(layout.STATE.names or ())
 View: Any = namedtuple("View", _FIELDS)  # type: ignore[misc]  # mypy wants the names spelt out
-NOTICE, WARNING, CRITICAL, INFO = 5, 4, 2, 6  # MAV_SEVERITY
 
 # Modes of the fleet that fit the autopilot's behaviour. Any other mode was ordered from elsewhere, or by
 # a fail-safe.
@@ -35,13 +35,9 @@ _FITTING: dict[Behaviour, frozenset[int]] = {
     "follow": frozenset({layout.GO, layout.HOLD}),
 }
 _SHOWN: dict[int, Behaviour] = {
-    int(layout.GO): "guided",
-    int(layout.VELOCITY): "guided",
-    int(layout.TAKE_OFF): "guided",
-    int(layout.MISSION): "mission",
-    int(layout.RETURN): "return",
-    int(layout.LAND): "land",
-}
+    **dict.fromkeys(map(int, (layout.GO, layout.VELOCITY, layout.TAKE_OFF)), "guided"),
+    int(layout.MISSION): "mission", int(layout.RETURN): "return", int(layout.LAND): "land",
+}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -79,16 +75,14 @@ class Pilot:
         self.perform: Callable[[MissionItem], None] = lambda _: None  # carries out a command of a mission
         self.mission = Mission(self)
         self.fence = Fence()
+        self.failsafes = Failsafes()
         self.rally: list[Place] = []
         self.changed = True  # whether mode or arming changed since this was last set to False
         self._rise = math.nan  # m above home, PX4's take-off ordered before arming
         self._setpoint = -math.inf  # s, when OFFBOARD last got a setpoint
         self.safe = False  # whether the safety switch keeps the motors off
         self._steered = (0.0, 0.0, 0.0)  # m/s, the velocity that was asked for last
-        self._paused: tuple[float, float, float] | None = None  # m, where it goes on to in a guided mode
-        self._station = -math.inf  # s, when the ground station was last heard
-        self._lost_station = False
-        self._weak = {"LOW": math.inf, "CRT": math.inf}  # s, since when the voltage is too low
+        self._paused: Vector | None = None  # m, where it goes on to in a guided mode
         self._nose_in = True  # whether it looks at the centre of a circle that it flies
         self._swing: _Swing | None = None  # a turn at a rate that was asked for, under way
         show_vehicle(self, timed)
@@ -226,9 +220,7 @@ class Pilot:
         else:
             self.fleet.hold(rows)
 
-    def orbit(
-        self, centre: tuple[float, float, float], radius: float, speed: float, *, nose_in: bool = True
-    ) -> str | None:
+    def orbit(self, centre: Vector, radius: float, speed: float, *, nose_in: bool = True) -> str | None:
         """PX4's ORBIT round `centre` (m, local) at `radius` m, below 0 anticlockwise, with `speed` m/s.
 
         NaN: 1 m, 1 m/s. The radius is 1 to 1000 m, the speed 10 m/s and what 2 m/s^2 allow at most (FlightTaskOrbit).
@@ -271,12 +263,7 @@ class Pilot:
         """Note that a client sends a setpoint now: PX4 stays in OFFBOARD only while one does."""
         self._setpoint = self.fleet.now
 
-    def go(
-        self,
-        point: tuple[float, float, float],
-        velocity: tuple[float, float, float] | None = None,
-        heading: float | None = None,
-    ) -> str | None:
+    def go(self, point: Vector, velocity: Vector | None = None, heading: float | None = None) -> str | None:
         """Fly or drive to `point` (m, local), which moves at `velocity` (m/s). Only in guided modes."""
         if self.behaviour != "guided":
             return "not in guided mode"
@@ -293,7 +280,7 @@ class Pilot:
         self.fleet.face([self.row], math.nan if heading is None else heading)
         return None
 
-    def steer(self, velocity: tuple[float, float, float], heading: float | None = None) -> str | None:
+    def steer(self, velocity: Vector, heading: float | None = None) -> str | None:
         """Keep a velocity (m/s, local) for a while. Only in guided modes."""
         if self.behaviour != "guided":
             return "not in guided mode"
@@ -321,7 +308,7 @@ class Pilot:
         name, usual = ("COM_OF_LOSS_T", 1.0) if self.persona.px4 else ("GUID_TIMEOUT", 3.0)
         return max(self.parameters.get(name, usual), 0.1)
 
-    def accelerate(self, acceleration: tuple[float, float, float], heading: float | None = None) -> str | None:
+    def accelerate(self, acceleration: Vector, heading: float | None = None) -> str | None:
         """Keep an acceleration (m/s^2, local) for a while. Only in guided modes."""
         reason = self._guided_order(acceleration)
         if reason is None and not self.fleet.accelerate([self.row], [acceleration], self._valid)[0]:
@@ -406,34 +393,7 @@ class Pilot:
         self.fleet.cut([self.row])
         self.changed, self.ordered, self.forced = True, True, True
 
-    def hear_station(self) -> None:
-        """The ground station is there."""
-        self._station = self.fleet.now
-        if self._lost_station:
-            self._lost_station = False
-            self.say(WARNING, "GCS Failsafe Cleared")
-
-    def _watch_station(self, v: Any) -> None:  # noqa: ANN401
-        """Act by FS_GCS_ENABLE when the ground station has not been heard for FS_GCS_TIMEOUT."""
-        action = int(self.parameters.get("NAV_DLL_ACT" if self.persona.px4 else "FS_GCS_ENABLE"))
-        patience = self.parameters.get("COM_DL_LOSS_T" if self.persona.px4 else "FS_GCS_TIMEOUT", 5.0)
-        if action <= 0 or self._lost_station or not self.fleet.now - self._station > patience:
-            return
-        if not math.isfinite(self._station) or not v.armed:
-            return
-        self._lost_station = True
-        self.say(WARNING, "Data link lost" if self.persona.px4 else "GCS Failsafe")
-        if self.behaviour in ("return", "land") or v.landed:
-            return
-        if self.persona.px4:
-            name = {1: "HOLD", 3: "LAND"}.get(action, "RTL")
-        else:
-            name = self.persona.doing("land" if action == 5 and self.persona.frame == "copter" else "return")
-        if self.set_mode(name, NO_STATION):
-            last = self.persona.doing("land") if self.persona.frame == "copter" else self.persona.hold
-            self.set_mode(last, NO_STATION)
-
-    def set_home(self, point: tuple[float, float, float]) -> None:
+    def set_home(self, point: Vector) -> None:
         """Make `point` (m, local) home."""
         self.home = point
         self._restore_home()
@@ -451,7 +411,7 @@ class Pilot:
             if not v.armed:
                 self.say(CRITICAL if v.crashed else INFO, "Crash: Disarming" if v.crashed else "Disarming motors")
         if v.failsafe != failsafe:
-            self._report_failsafe(v)
+            self.failsafes.report(self, v)
         if not v.armed:
             self.mission.end()
             if armed and self.persona.px4 and self.behaviour in ("take-off", "mission", "return", "land"):
@@ -472,46 +432,12 @@ class Pilot:
         if self.mode == "OFFBOARD" and self.fleet.now - self._setpoint > self.parameters["COM_OF_LOSS_T"]:
             self.say(WARNING, "Offboard control lost")
             self.set_mode("HOLD")
-        self._watch_battery(v)
-        self._watch_station(v)
+        self.failsafes.watch(self, v)
         if self.fence.on(self.parameters, self.persona.px4):
             if v.mode == layout.VELOCITY and self.behaviour == "guided":
                 for axis, speed in zip("xyz", self.fence.slow(self, self._steered), strict=True):
                     self.fleet.state[f"target_v{axis}"][self.row] = speed
             self.fence.watch(self)
-
-    def _report_failsafe(self, v: Any) -> None:  # noqa: ANN401
-        used = (float(self.fleet.frames["capacity"][self.row]) - v.charge) / 3.6
-        if v.failsafe in (layout.LOW, layout.CRITICAL):
-            low = v.failsafe == layout.LOW
-            if self.persona.px4:
-                self.say(WARNING if low else CRITICAL, f"{'Low' if low else 'Critical'} battery level")
-            else:
-                self.say(
-                    WARNING if low else CRITICAL,
-                    f"Battery 1 is {'low' if low else 'critical'} {v.voltage:.2f}V used {used:.0f} mAh",
-                )
-        elif v.failsafe == layout.EMPTY:
-            self.say(CRITICAL, f"Battery 1 is empty, used {used:.0f} mAh: motors stopped")
-        elif v.failsafe == layout.FENCE:
-            self.say(CRITICAL, "Fence breached")
-        if v.failsafe == layout.CRITICAL and self.persona.frame == "rover":
-            self.mode, self.changed, self.reason = self.persona.hold, True, BATTERY
-
-    def _watch_battery(self, v: Any) -> None:  # noqa: ANN401
-        """ArduPilot's thresholds of voltage; those of charge are the fleet's."""
-        for level, severity in (("CRT", CRITICAL), ("LOW", WARNING)):
-            if v.voltage >= self.parameters.get(f"BATT_{level}_VOLT"):
-                self._weak[level] = math.inf
-                continue
-            since = self._weak[level] = min(self._weak[level], self.fleet.now)
-            if since > 0.0 and self.fleet.now - since >= self.parameters["BATT_LOW_TIMER"]:
-                self._weak[level] = -1.0  # reported once
-                self.say(severity, f"Battery 1 is {'low' if level == 'LOW' else 'critical'} {v.voltage:.2f}V")
-                action = int(self.parameters[f"BATT_FS_{level}_ACT"])
-                if action in (1, 2) and self.behaviour != "land":
-                    lands = action == 1 and self.persona.frame == "copter"
-                    self.set_mode(self.persona.doing("land" if lands else "return"), BATTERY)
 
     def _choose_rally(self) -> None:
         """Return to the nearest rally point, if there is one nearer than home (AP_Rally)."""
@@ -531,6 +457,6 @@ class Pilot:
     def _restore_home(self) -> None:
         self._set_return(self.home)
 
-    def _set_return(self, point: tuple[float, float, float]) -> None:
+    def _set_return(self, point: Vector) -> None:
         for axis, value in zip("xyz", point, strict=True):
             self.fleet.state[f"home_{axis}"][self.row] = value

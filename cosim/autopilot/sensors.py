@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from cosim.autopilot.geodesy import Place
+from cosim.autopilot.geodesy import Place, Vector
 from cosim.physics.vehicles.airframe import GRAVITY
 from cosim.physics.vehicles.power import relative_density
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _TROPOPAUSE = 11_000.0  # m above which it gets no colder (ICAO Doc 7488)
 
 
-def rates(a: Autopilot) -> tuple[float, float, float]:
+def rates(a: Autopilot) -> Vector:
     """Rad/s of the body about forward, right, down."""
     v = a.pilot.view
     if a.pilot.persona.frame == "rover":
@@ -33,7 +33,7 @@ def quaternion(v: Any) -> tuple[float, float, float, float]:  # noqa: ANN401 - a
     return w, x, y, z
 
 
-def body(v: Any, north: float, east: float, down: float) -> tuple[float, float, float]:  # noqa: ANN401
+def body(v: Any, north: float, east: float, down: float) -> Vector:  # noqa: ANN401
     """A vector's parts forward, right and down."""
     w, x, y, z = quaternion(v)
     return (
@@ -43,7 +43,7 @@ def body(v: Any, north: float, east: float, down: float) -> tuple[float, float, 
     )
 
 
-def force(a: Autopilot) -> tuple[float, float, float]:
+def force(a: Autopilot) -> Vector:
     """Specific force (m/s^2) forward, right and down: all that moves the vehicle but its weight."""
     v, frame = a.pilot.view, a.pilot.fleet.frames[a.pilot.row]
     if not v.armed or (v.landed and a.pilot.persona.frame == "copter"):

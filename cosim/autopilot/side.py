@@ -13,7 +13,7 @@ import math
 import socket
 
 from cosim.autopilot.dialect import FrameWriter, Message, mavlink
-from cosim.autopilot.geodesy import Place
+from cosim.autopilot.geodesy import Place, Vector
 from cosim.autopilot.table import Address
 from cosim.physics.vehicles.driven import Driven
 from cosim.physics.vehicles.layout import COPTER, LAND, RETURN
@@ -145,15 +145,15 @@ class SideChannel:
         p = [*params, *[0.0] * (7 - len(params))]
         self._send(mavlink.MAVLink_command_long_message(self.system, 1, number, 0, *p))
 
-    def target(self, now: float, place: Place, velocity: tuple[float, float, float] | None = None) -> None:
+    def target(self, now: float, place: Place, velocity: Vector | None = None) -> None:
         """Where to go in GUIDED: `place`, its altitude above home; it moves on at `velocity` (m/s east, north, up)."""
         self._aim(now, _POSITION if velocity is None else _MOVING, place, velocity or (0.0, 0.0, 0.0))
 
-    def steer(self, now: float, velocity: tuple[float, float, float]) -> None:
+    def steer(self, now: float, velocity: Vector) -> None:
         """Which velocity (m/s east, north, up) to keep in GUIDED, for GUID_TIMEOUT."""
         self._aim(now, _VELOCITY, Place(0.0, 0.0, 0.0), velocity)
 
-    def _aim(self, now: float, mask: int, place: Place, velocity: tuple[float, float, float]) -> None:
+    def _aim(self, now: float, mask: int, place: Place, velocity: Vector) -> None:
         where = (round(1e7 * place.latitude), round(1e7 * place.longitude), place.altitude)
         speeds = (velocity[1], velocity[0], -velocity[2])
         self._send(

@@ -13,6 +13,7 @@ from cosim.cli.console import Json, emit, errors
 app = typer.Typer(help="Detectors of jamming: train one on a data set, judge it on another.", no_args_is_help=True)
 Method = Literal["thresholds", "logistic", "cnn", "forest", "boosting"]
 Data = Annotated[Path, typer.Argument(help="Folder that 'cosim dataset' wrote.")]
+Only = Annotated[str, typer.Option(help="Positive rows that count, as 'truth_jamming_loss >= 10'.")]
 
 
 @app.command("train")
@@ -27,6 +28,7 @@ def train(
         Literal["rate", "best"],
         typer.Option(help="At that rate, or where F1 is highest on valid of limits that keep to it."),
     ] = "best",
+    only: Only = "",
     seed: Annotated[int, typer.Option(help="Seed of the fit.", min=0)] = 1,
     as_json: Json = False,
 ) -> None:
@@ -34,7 +36,7 @@ def train(
     with errors(as_json):
         from cosim.extensions.detection.detect import train as fit
 
-        found = fit(data, method, false_alarms=false_alarms, limit=limit, seed=seed)
+        found = fit(data, method, false_alarms=false_alarms, limit=limit, seed=seed, only=only)
         path = found.save(out)
         facts = {"file": str(path), "method": found.method, "limit": found.limit, **found.facts}
         first = list(found.facts.get("importance", {}).items())[:8]
@@ -67,7 +69,7 @@ def judge(
     detector: Annotated[Path, typer.Argument(help="File that 'cosim detect train' wrote.")],
     data: Data,
     split: Annotated[Literal["train", "valid", "test"], typer.Option(help="Split to judge on.")] = "test",
-    only: Annotated[str, typer.Option(help="Positive rows that count, as 'truth_jamming_loss >= 10'.")] = "",
+    only: Only = "",
     html: Annotated[
         Path | None,
         typer.Option("--html", help="Also write a page: confusion by setting, what the detector needs, the columns."),

@@ -235,6 +235,9 @@ def test_impossible_scenes_are_refused():
         Run(nodes=(HOUSE,))
     with pytest.raises(ScenarioError, match="'uav' has no home"):
         Run(nodes=(Node("uav", "uav", "device", keys=(Vehicle(frame="copter").written(),)),))
+    for keys, text in (({"mass": "60 kg"}, "a hover draws 45015 W"), ({"hover_power": "9 W"}, "than 129 W to hover")):
+        with pytest.raises(ScenarioError, match=rf"nodes\.uav\.vehicle: .*{text}"):
+            Run(nodes=(replace(DRONE, keys=(Vehicle(frame="copter", **keys).written(),)),))
     swarm = Fleet("swarm", "replay", 0, 4, DRONE)
     adapter = ADAPTER.build(VehicleConfig())
     with pytest.raises(ScenarioError, match="vehicles are static nodes"):

@@ -118,12 +118,3 @@ def wander(value: float, kept: float, fresh: float, key: Word) -> float:
     if fresh == 0.0:
         return value
     return kept * value + fresh * normal(key)
-
-
-@entry()
-def normals(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """The standard normal draws (n,) of the keys (n,)."""
-    values = np.empty(len(keys))
-    for i in range(len(keys)):
-        values[i] = normal(keys[i])
-    return values

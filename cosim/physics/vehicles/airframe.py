@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from cosim.contract.records import Records
+from cosim.physics.vehicles.battery import OPEN_CIRCUIT
 from cosim.physics.vehicles.layout import ACKERMANN, AIRFRAME, COPTER, LAND, RETURN, SKID
 from cosim.physics.vehicles.power import CORRECTION
 from cosim.physics.vehicles.quantities import CopterQuantities, PackQuantities, RoverQuantities
@@ -129,6 +130,14 @@ class Copter(CopterQuantities):
                 raise ValueError(f"rigid dynamics are those of four rotors; this copter has {self.rotors}")
             row["rigid"] = 1
         return _with_battery(row, self.battery)
+
+    def can_hover(self) -> None:
+        """Raise `ValueError` if a hover draws more than a full pack gives at most."""
+        row = self.row()[0]
+        needs = (row["profile"] + CORRECTION * self.mass * GRAVITY * row["inflow"]) / self.efficiency + self.idle
+        gives = (self.battery.cells * OPEN_CIRCUIT[-1]) ** 2 / max(4.0 * self.battery.internal, 1e-12)
+        if needs > gives:
+            raise ValueError(f"a hover draws {needs:.0f} W, and its full battery gives {gives:.0f} W at most")
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,7 @@ class Engagements:
         self.log.measure(self.phase, links, self.reports.sent)
 
     def records(self) -> Records:
-        """What was written down about each engagement so far (`cosim.physics.vehicles.records.RECORD`), in order of
+        """What was written down about each engagement so far (`cosim.physics.vehicles.phases.RECORD`), in order of
         command."""
         return self.log.records()
 

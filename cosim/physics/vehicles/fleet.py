@@ -16,7 +16,7 @@ from cosim.physics.vehicles import layout as l
 from cosim.physics.vehicles.airframe import Copter, Rover
 from cosim.physics.vehicles.battery import open_circuit
 from cosim.physics.vehicles.impact import Contacts, touch, touch_down
-from cosim.physics.vehicles.motion import discharge, fall, ride
+from cosim.physics.vehicles.motion import density, discharge, fall, ride
 from cosim.physics.vehicles.obstacles import Obstacles
 from cosim.physics.vehicles.pilot import pilot_copter, pilot_rover, proceed, protect
 from cosim.physics.vehicles.receivers import PositionErrors
@@ -46,7 +46,7 @@ class Waypoint:
 
 
 @part
-def _on_ground(s: Any, a: Any, items: Records, now: float) -> None:  # noqa: ANN401 - rows of record arrays
+def _on_ground(s: Any, a: Any, items: Records, wind: Floats, now: float) -> None:  # noqa: ANN401 - rows of records
     """An armed copter that stands: it takes off when ordered to, and disarms when nothing happens."""
     s.vx = s.vy = s.vz = 0.0
     s.power = a.idle + 0.1 * a.profile / a.efficiency  # idling rotors, of the order of a tenth of the blade power
@@ -58,6 +58,8 @@ def _on_ground(s: Any, a: Any, items: Records, now: float) -> None:  # noqa: ANN
     if wants:
         if now < s.hold_until:
             return
+        drag = (a.drag + a.drag2 * math.sqrt(wind[0] ** 2 + wind[1] ** 2 + wind[2] ** 2)) * density(s, a)
+        s.az = drag * (0.0 - wind[2])  # the thrust of a hover in this wind: no downdraught keeps it on the ground
         if a.rigid != 0:
             stand(s, a)
         s.landed = 0
@@ -71,16 +73,9 @@ def _on_ground(s: Any, a: Any, items: Records, now: float) -> None:  # noqa: ANN
 
 @entry()
 def _advance(
-    states: Records,
-    frames: Records,
-    items: Records,
-    winds: Floats,
-    heights: Floats,
-    box: Floats,
-    start: float,
-    dt: float,
-    steps: int,
-) -> None:
+    states: Records, frames: Records, items: Records, winds: Floats, heights: Floats, box: Floats, start: float,
+    dt: float, steps: int,
+) -> None:  # fmt: skip
     """Let `steps` times `dt` s pass for every vehicle; one vehicle after another, as they do not meet.
 
     `heights` and `box` are those of a `Terrain`; without cells the ground is flat, as high as at each one's home.
@@ -113,7 +108,7 @@ def _advance(
             if (s.failsafe == l.EMPTY or s.stopped != 0) and s.landed == 0:
                 fall(s, a, wind[0], wind[1], wind[2], dt)
             elif s.landed != 0:
-                _on_ground(s, a, items, now)
+                _on_ground(s, a, items, wind, now)
                 discharge(s, a, dt)
                 continue
             else:

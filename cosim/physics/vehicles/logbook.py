@@ -11,7 +11,7 @@ from cosim.physics.vehicles import phases as ph
 from cosim.physics.vehicles.coverage import FieldCoverage
 from cosim.physics.vehicles.fleet import VehicleFleet
 from cosim.physics.vehicles.follow import stand_off
-from cosim.physics.vehicles.records import RECORD
+from cosim.physics.vehicles.phases import RECORD
 from cosim.physics.vehicles.reports import PairLinks
 
 _BIN = 0.05  # m, resolution of the follow error's quantile

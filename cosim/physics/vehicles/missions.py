@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from cosim.contract.records import Flags, Ints
 from cosim.physics.vehicles import phases as ph
 from cosim.physics.vehicles.fleet import VehicleFleet
-from cosim.physics.vehicles.layout import COPTER, MISSION
+from cosim.physics.vehicles.layout import COPTER, LOW, MISSION, NONE
 
 _SOON = 1e-9  # s
 
@@ -23,13 +23,9 @@ class MissionRunner:
     """
 
     def __init__(
-        self,
-        fleet: VehicleFleet,
-        vehicles: ArrayLike,
-        starts: ArrayLike,
-        row_of: Ints,
+        self, fleet: VehicleFleet, vehicles: ArrayLike, starts: ArrayLike, row_of: Ints,
         pauses: Sequence[tuple[int, float, float]] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.fleet = fleet
         self.vehicles = np.atleast_1d(np.asarray(vehicles, np.int64))
         count = len(self.vehicles)
@@ -94,7 +90,9 @@ class MissionRunner:
         return np.asarray(self._started[w] & (self.fleet.state["done"][self.vehicles[w]] == 0))
 
     def _resume(self, w: Ints) -> None:
-        free = w[(self._paused[w] == 0) & ~self._failed[w] & self._going(w)]
+        failsafe, action = self.fleet.state["failsafe"][self.vehicles], self.fleet.frames["low_action"][self.vehicles]
+        calm = (failsafe == NONE) | ((failsafe == LOW) & (action < 0))  # a fail-safe that acts goes before the mission
+        free = w[(self._paused[w] == 0) & ~self._failed[w] & self._going(w) & calm[w]]
         self.fleet.start_mission(self.vehicles[free])
 
     def _look(self, now: float) -> None:

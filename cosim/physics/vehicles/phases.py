@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 # A drone that is engaged and disengaged.
 HOME_IDLE, ARMING, TAKEOFF, APPROACH, FOLLOW, RETURN, LANDING, FAILSAFE, ABORT = range(9)
 # A vehicle that works.
@@ -58,3 +60,8 @@ METRICS: Final = {
     "loss": ("1", "its mean"),
     "age": ("s", "mean age of the target's last received position in approach and follow"),
 }
+
+# The row that is kept of an engagement.
+RECORD: Final = np.dtype(
+    [("pair", "i8"), ("number", "i8"), ("outcome", "i8"), ("reason", "i8"), *((name, "f8") for name in METRICS)]
+)

@@ -75,10 +75,10 @@ def show(s: Record) -> None:
 
 @part
 def stand(s: Record, a: Record) -> None:
-    """Upright at the present heading, at rest, with the rotors at the thrust of a hover."""
+    """Upright at the present heading, at rest, with the rotors at a thrust of weight and `az`."""
     s.qw, s.qz = math.cos(0.25 * math.pi - 0.5 * s.heading), math.sin(0.25 * math.pi - 0.5 * s.heading)
     s.qx = s.qy = s.p = s.q = s.r = 0.0
-    s.t0 = s.t1 = s.t2 = s.t3 = 0.25 * a.mass * GRAVITY
+    s.t0 = s.t1 = s.t2 = s.t3 = 0.25 * a.mass * (GRAVITY + s.az)
 
 
 @part

@@ -24,7 +24,7 @@ from cosim.physics.vehicles import phases as ph
 from cosim.physics.vehicles.airframe import Copter, Rover
 from cosim.physics.vehicles.engagement import Engagements
 from cosim.physics.vehicles.fleet import VehicleFleet
-from cosim.physics.vehicles.records import RECORD
+from cosim.physics.vehicles.phases import RECORD
 from cosim.physics.vehicles.reports import PairLinks
 from cosim.physics.vehicles.rows import FieldRows
 from cosim.physics.vehicles.rule import Follow

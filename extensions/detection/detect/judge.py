@@ -105,10 +105,7 @@ class _Judged:
         self.scene = table["scene"].to_numpy(zero_copy_only=False).astype(str)
         self._detector = detector
         self._label = np.asarray(table["label"].to_numpy(zero_copy_only=False), bool)
-        self._kept = np.ones(len(self._label), bool)
-        if only:
-            column, _, text = (word.strip() for word in only.partition(">="))
-            self._kept = ~self._label | (_numbers(table, column, only) >= _least(text, only))
+        self._kept = counting(table, self._label, only)
         order = columns_of(detector, feature_names(table))
         self._rows, self._who = matrix(table)[:, order], people(table)
         if detector.lags > 1:
@@ -138,6 +135,21 @@ def _confusion(true: NDArray[Any], predicted: NDArray[Any]) -> dict[str, dict[st
     }
 
 
+def counting(table: pa.Table, label: Flags, only: str) -> Flags:
+    """The rows (n,) of a split that count: those without the `label` (n,), and those with it for which `only` holds."""
+    if not only:
+        return np.ones(len(label), bool)
+    column, _, text = (word.strip() for word in only.partition(">="))
+    values = _numbers(table, column, only)
+    try:
+        least = float(text)
+    except ValueError:
+        least = math.nan
+    if math.isnan(least):
+        raise SetupError(f"'{only}' is not COLUMN >= NUMBER, as 'truth_jamming_loss >= 10'")
+    return ~label | (values >= least)
+
+
 def _numbers(table: pa.Table, column: str, only: str) -> NDArray[np.float64]:
     """The values of a column that `only` names."""
     there = [field.name for field in table.schema if not pa.types.is_string(field.type)]
@@ -146,16 +158,6 @@ def _numbers(table: pa.Table, column: str, only: str) -> NDArray[np.float64]:
         hint = did_you_mean(column, there if nearest(column, there) else truth[:3], otherwise="there is")
         raise SetupError(f"'{only}': the data set has no column '{column}' of numbers; {hint}")
     return np.asarray(table[column].to_numpy(), np.float64)
-
-
-def _least(text: str, only: str) -> float:
-    try:
-        least = float(text)
-    except ValueError:
-        least = math.nan
-    if math.isnan(least):
-        raise SetupError(f"'{only}' is not COLUMN >= NUMBER, as 'truth_jamming_loss >= 10'")
-    return least
 
 
 def figures(

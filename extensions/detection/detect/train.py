@@ -18,6 +18,7 @@ from cosim.extensions.detection.dataset.leakage import auc, feature_names, index
 from cosim.extensions.detection.dataset.recipe import SPLITS
 from cosim.extensions.detection.dataset.windows import KINDS
 from cosim.extensions.detection.detect.detector import Detector, columns_of, with_ratios
+from cosim.extensions.detection.detect.judge import counting
 from cosim.extensions.detection.detect.network import LAGS, lagged, lagged_names, learn
 
 Method = Literal["thresholds", "logistic", "cnn", "forest", "boosting"]
@@ -33,20 +34,16 @@ Made = tuple[str, dict[str, NDArray[Any]], dict[str, Any]]  # form, arrays and f
 
 
 def train(
-    folder: str | Path,
-    method: Method = "boosting",
-    *,
-    false_alarms: float = 0.02,
-    limit: Limit = "best",
-    seed: int = 1,
-    importance: bool = True,
-) -> Detector:
+    folder: str | Path, method: Method = "boosting", *, false_alarms: float = 0.02, limit: Limit = "best",
+    seed: int = 1, importance: bool = True, only: str = "",
+) -> Detector:  # fmt: skip
     """A detector fitted to the split `train` of a data set, with its limit set on the split `valid`.
 
-    The limit is that of `calibrated` on the split `valid`. The permutation importance of a column (with its mean,
-    deviation and difference) is what the area under the curve on `valid` loses when its rows are shuffled; that of a
-    quantity shuffles the columns of all logs together that have it, that of a cluster those that `clusters_of` puts
-    together. Raises `SetupError` for a split that is missing or has one class only, and without scikit-learn.
+    The limit is that of `calibrated` on the rows of `valid` that count by `only`, as in `judge`. The permutation
+    importance of a column (with its mean, deviation and difference) is what the area under the curve on `valid` loses
+    when its rows are shuffled; that of a quantity shuffles the columns of all logs together that have it, that of a
+    cluster those that `clusters_of` puts together. Raises `SetupError` for a split that is missing or has one class
+    only, and without scikit-learn.
     """
     folder = made(folder)
     rows, held = read(folder, "train"), read(folder, "valid")
@@ -74,7 +71,8 @@ def train(
     weight = rows["weight"].to_numpy() if "weight" in rows.column_names else None
     window = float(recipe["window"])
     found = fit(x, y, names, method, seed=seed, window=window, signals=signals, ratios=ratios, weight=weight)
-    found = calibrated(found, v, w, false_alarms, limit)
+    counts = counting(held, w, only)
+    found = calibrated(found, v[counts], w[counts], false_alarms, limit)
     if not signals or any("@" in signal for signal in signals) or recipe.get("at") or recipe.get("within"):
         found = replace(found, facts={**found.facts, "offline": True})  # windows that no adapter builds
     if "truth_cause" in rows.column_names:

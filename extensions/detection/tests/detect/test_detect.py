@@ -314,6 +314,20 @@ def data(tmp_path_factory):
     return folder / "data"
 
 
+def test_a_limit_may_be_set_for_the_rows_that_judge(tmp_path):
+    rng, only = np.random.default_rng(4), "truth_loss >= 10"
+    loss = np.where(rng.random(4000) < 0.3, rng.uniform(0.0, 20.0, 4000), 0.0)
+    rows = [f"{10.0 - one + noise},{one}" for one, noise in zip(loss, rng.normal(0.0, 2.0, 4000), strict=True)]
+    (tmp_path / "log.csv").write_text("\n".join(["SINR [dB],loss", *rows]))
+    made = build([tmp_path / "log.csv"], Recipe((), "loss >= 3", keep=("loss",), blocks=10), tmp_path / "data").folder
+    before, found = (train(made, "logistic", importance=False, only=one) for one in ("", only))
+    assert found.limit > before.limit  # for rows that lose less is not what it is for
+    assert judge(found, made, "valid", only=only).f1 > judge(before, made, "valid", only=only).f1 + 0.02
+    assert judge(found, made, only=only).f1 > 0.9
+    with pytest.raises(SetupError, match="no column 'truth_lost' of numbers"):
+        train(made, "logistic", only="truth_lost >= 10")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [

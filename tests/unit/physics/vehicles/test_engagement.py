@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cosim.physics.vehicles import BatteryPack, Copter, Rover, VehicleFleet, phases
 from cosim.physics.vehicles.engagement import Engagements
 from cosim.physics.vehicles.follow import apart, fenced, stand_off
-from cosim.physics.vehicles.records import RECORD
+from cosim.physics.vehicles.phases import RECORD
 from cosim.physics.vehicles.reports import Chance, PairLinks, Reports
 from cosim.physics.vehicles.rule import Follow
 

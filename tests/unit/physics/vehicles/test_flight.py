@@ -88,6 +88,19 @@ def test_hovers_in_wind_with_the_tilt_that_balances_its_drag():
     assert np.hypot(s["vx"], s["vy"]) < 0.01
 
 
+@pytest.mark.parametrize("dynamics", ["point", "rigid"])
+def test_takes_off_into_air_that_sinks(dynamics):
+    copter = Copter(dynamics=dynamics)
+    fleet = VehicleFleet([copter], [(0.0, 0.0, 0.0)])
+    fleet.wind[:] = (0.0, 0.0, -5.0)
+    fleet.arm([0])
+    fleet.take_off([0], 10.0)
+    fleet.advance(10.0)
+    assert fleet.state["z"][0] == pytest.approx(10.0, abs=0.05)
+    if dynamics == "point":  # thrust less weight is what the air pushes
+        assert fleet.state["az"][0] == pytest.approx((copter.drag + copter.drag2 * 5.0) * 5.0, abs=0.02)
+
+
 def test_mission_in_order_with_stops_and_speeds():
     fleet = VehicleFleet([Copter()], [(0.0, 0.0, 0.0)])
     fleet.set_mission(0, [

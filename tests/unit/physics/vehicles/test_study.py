@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from cosim.physics.vehicles import Rover, VehicleFleet, phases
+from cosim.physics.vehicles import BatteryPack, Copter, Rover, VehicleFleet, Waypoint, phases
 from cosim.physics.vehicles.coverage import FieldCoverage
+from cosim.physics.vehicles.layout import LOW
 from cosim.physics.vehicles.missions import MissionRunner
-from cosim.physics.vehicles.records import RECORD
+from cosim.physics.vehicles.phases import RECORD
 from cosim.physics.vehicles.reports import PairLinks
 from cosim.physics.vehicles.rows import FieldRows
 from cosim.physics.vehicles.study import fit, study
@@ -122,6 +123,18 @@ def test_it_stands_at_the_ends_and_during_pauses():
     assert ((waited >= 8.0) & (waited < 15.0)).sum() == pytest.approx(70, abs=1)
     assert len(waited) == pytest.approx(70 + 2 * 30, abs=6)
     assert works.done.all()
+
+
+@pytest.mark.parametrize(("action", "goes_on"), [("return", False), ("land", False), ("none", True)])
+def test_after_a_pause_a_low_battery_goes_before_the_mission(action, goes_on):
+    pack = BatteryPack(capacity=0.06, low=0.6, critical=0.0, action=action)  # low while it hovers in the pause
+    fleet = VehicleFleet([Copter(battery=pack)], [(0.0, 0.0, 0.0)], substep=0.05)
+    fleet.set_mission(0, [Waypoint(10.0, 0.0, 5.0), Waypoint(40.0, 0.0, 5.0)])
+    works = MissionRunner(fleet, [0], [0.0], np.full((1, 2), -1), [(0, 3.0, 11.0)])
+    course_of(fleet, works, 10.9)
+    assert fleet.state["failsafe"][0] == LOW
+    course_of(fleet, works, 11.5)
+    assert (fleet.mode([0]) == ["mission"]) is goes_on
 
 
 def test_a_failed_rover_stops_and_goes_on():

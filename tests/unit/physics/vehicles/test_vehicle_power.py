@@ -39,6 +39,13 @@ def test_stated_hover_power_is_what_the_battery_gives():
         Copter(hover_power=40.0).row()
 
 
+def test_a_pack_has_to_give_what_a_hover_draws():
+    pack = BatteryPack(cells=3, resistance=0.2)  # (3 x 4.2 V)^2 / (4 x 0.2 ohm) = 198 W
+    Copter(hover_power=198.0, battery=pack).can_hover()
+    with pytest.raises(ValueError, match="a hover draws 199 W, and its full battery gives 198 W at most"):
+        Copter(hover_power=199.0, battery=pack).can_hover()
+
+
 def flat_out(copter, speed, wind=(0.0, 0.0, 0.0)):
     """Power (W) and airspeed (m/s) of a copter that has flown east at `speed` for long, as the fleet flies it."""
     fleet = VehicleFleet([copter], [(0, 0, 0)], substep=0.02)
