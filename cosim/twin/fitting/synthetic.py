@@ -262,7 +262,7 @@ def _no_narrower(made: Floats, slopes: Floats, sampling: Floats) -> Floats:
     known = np.diag(sampling) > 0.0
     if not known.any():
         return made
-    spread = np.sqrt(np.diag(sampling)[known])
+    spread = np.sqrt(np.diag(sampling)[known] + EXACT**2)  # quantiles of constant times are the same in every sample
     correlation = 0.98 * sampling[np.ix_(known, known)] / np.outer(spread, spread) + 0.02 * np.eye(len(spread))
     per = slopes[known] / spread[:, None]
     information = per.T @ np.linalg.solve(correlation, per)
