@@ -139,7 +139,7 @@ class Course:
             "gap": correlation(places[1:], ranks(self.gaps)),
             "overtaken": float(np.mean(ended[1:] < last - 2.0 * rounding)),
             "moved": float(np.mean(np.abs(lost))),
-            "behind": float(np.quantile(lost, 0.98)),
+            "behind": float(np.sort(lost)[-len(longest) :].mean()),
             "after": float(places[np.minimum(longest + 1, n - 1)].mean()) / n,
             "between": float(np.log(high / middle)) if middle > 0.0 else 0.0,
             "at first": correlation(took_ranks, courses[0]),

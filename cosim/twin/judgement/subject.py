@@ -20,6 +20,11 @@ RECORDING = CheckedStatistic(
     "leave it out with 'fit: {recordings: [...]}', or look at what else used the node, at its clock and its unit",
     level=True,
 )  # fmt: skip
+NODE = CheckedStatistic(
+    "level that the other nodes predict", lambda _: math.nan, RELATIVE,
+    "leave it out with 'nodes', free it with 'share: node', or look at what else used it, at its clock and its unit",
+    level=True,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +70,18 @@ class JudgedStatistic:
     remedy: str
     law: bool = False
     matters: bool = True
+    others: float = 0.0  # how far the others are from one another, mean square, where they predict this one
 
     @property
     def odd(self) -> bool:
         return self.adjusted < FALSE
 
     def __str__(self) -> str:
+        if self.check == NODE.name:
+            return (
+                f"{self.subject} does not fit: it is {self.effect:+.0%} off what the other nodes predict, measured "
+                f"{self.measured:.3g} (p {max(self.adjusted, 1e-99):.0e}): {self.remedy}"
+            )
         where = f"{self.subject}{f' ({self.part})' if self.part else ''}"
         size = f", {self.effect:+.0%}" if _checks[self.check].level else ""
         return (
