@@ -19,7 +19,6 @@ LEAST = 30  # values, with which the 2nd and the 98th percentile are no longer t
 _TOP = 0.04  # share of the longest responses: 1 in 25, as many as slow ones are that hold up others
 _FADING = np.array([[0.03], [0.1]])  # of the period, after which a warm-up has faded to 1/e
 _DIGITS_OFF = 0.35  # of a step: 30 values are not as near by chance (0.7^30)
-_WINDOW = 60  # values of a moving average, at most: a minute of seconds
 
 
 class Course:
@@ -103,7 +102,7 @@ class Course:
         if usual == 0.0:
             return 0.0, 0.0
         steps = np.clip(self.steps, -usual, usual)
-        apart = range(1, max(min(_WINDOW, len(self.values) // 5), 3))
+        apart = range(1, max(min(2 * LEAST, len(self.values) // 5), 3))
         alike = [float(np.mean(steps[:-k] * steps[k:]) / np.mean(steps**2)) for k in apart]
         return alike[0], -min(alike[1:])
 

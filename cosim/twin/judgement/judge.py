@@ -18,9 +18,9 @@ from dataclasses import replace
 import numpy as np
 
 from cosim.results.student import holm
-from cosim.twin.judgement.course import LEAST, Course, Floats, scale_of
+from cosim.twin.judgement.course import EXACT, LEAST, Course, Floats, scale_of
 from cosim.twin.judgement.subject import FALSE, NODE, RECORDING, Judged, JudgedStatistic, Subject
-from cosim.twin.judgement.table import LEVELS, NAMES, SCALE, SHIFT, TABLE, CheckedStatistic, figures
+from cosim.twin.judgement.table import LEVELS, NAMES, RELATIVE, SCALE, TABLE, CheckedStatistic, figures
 from cosim.twin.problem import Case
 
 _TAIL, _IN_TAIL = 0.1, 10  # share of simulations in a tail, and their number at least, as Pickands' estimate needs
@@ -118,8 +118,13 @@ def chance(real: float, made: Floats, least: float, side: int) -> float:
 
 
 def _shifted(found: list[JudgedStatistic]) -> list[JudgedStatistic]:
-    """Levels that all lie elsewhere are no matter of the law; two nodes may have each other's."""
-    mean = {one.subject: one for one in found if one.check == "mean" and one.p < FALSE and abs(one.effect) > SHIFT}
+    """Levels that all lie elsewhere are no matter of the law; two nodes may have each other's.
+
+    A law that is bent does not move the mean as far, because the mean is fitted.
+    """
+    mean = {
+        one.subject: one for one in found if one.check == "mean" and one.p < FALSE and abs(one.effect) > 5 * RELATIVE
+    }
     remedies = dict.fromkeys(mean, SCALE)
     for a in mean.values():
         for b in mean.values():
@@ -155,12 +160,16 @@ def corrected(found: Sequence[JudgedStatistic]) -> list[JudgedStatistic]:
 
 
 def worst(found: Sequence[JudgedStatistic], most: int) -> list[JudgedStatistic]:
-    """Odd rows that matter, of each subject and remedy the least likely one, at most so many; the law comes last."""
+    """Odd rows that matter, of each subject and remedy the least likely one, at most so many; the law comes last.
+
+    What has the same remedy elsewhere comes after what has another one.
+    """
     best: dict[tuple[Subject, str, str], JudgedStatistic] = {}
     for one in sorted(found, key=lambda one: (one.law or one.check == "mean", one.adjusted, -abs(one.deviations))):
         if one.odd and one.matters:
             best.setdefault((one.subject, one.part, one.remedy), one)
-    return list(best.values())[:most]
+    firsts = {(one.subject.signal, one.remedy): one for one in reversed(best.values())}
+    return sorted(best.values(), key=lambda one: firsts[one.subject.signal, one.remedy] is not one)[:most]
 
 
 def others(parts: Sequence[tuple[Judged, Floats]], draws: Floats) -> list[JudgedStatistic]:
@@ -196,7 +205,7 @@ def others(parts: Sequence[tuple[Judged, Floats]], draws: Floats) -> list[Judged
             continue
         fitting = _fitting(per[~mine])
         apart, usual = (x - x @ fitting.T @ per[~mine].T for x in (off_real[~mine], off[:, ~mine]))
-        apart = float(np.mean((apart / usual.std(axis=0)) ** 2))
+        apart = float(np.mean((apart / np.maximum(usual.std(axis=0), EXACT)) ** 2))
         for j in at:
             rest = off_real[j] - per[j] @ fitting @ off_real[~mine]
             left = off[:, j] - off[:, ~mine] @ fitting.T @ per[j]

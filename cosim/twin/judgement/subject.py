@@ -78,10 +78,9 @@ class JudgedStatistic:
 
     def __str__(self) -> str:
         if self.check == NODE.name:
-            return (
-                f"{self.subject} does not fit: it is {self.effect:+.0%} off what the other nodes predict, measured "
-                f"{self.measured:.3g} (p {max(self.adjusted, 1e-99):.0e}): {self.remedy}"
-            )
+            way = "above" if self.effect > 0.0 else "below"
+            what = f"{self.subject} does not fit: it is {abs(self.effect):.0%} {way} what the other nodes predict"
+            return f"{what} (p {max(self.adjusted, 1e-99):.0e}): {self.remedy}"
         where = f"{self.subject}{f' ({self.part})' if self.part else ''}"
         size = f", {self.effect:+.0%}" if _checks[self.check].level else ""
         return (
