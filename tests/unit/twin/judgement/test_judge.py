@@ -159,7 +159,7 @@ def test_the_node_that_does_not_fit_the_others_is_named_with_its_size():
     found = [one for one in corrected(others([(lying, made)], draws)) if one.odd]
     (lie,) = (one for one in found if one.subject.node == "b")
     assert lie.effect == pytest.approx(0.5, abs=0.15)
-    assert str(lie).startswith("'power' of b does not fit: it is +")
+    assert str(lie).startswith("'power' of b does not fit: it is ")
 
 
 def test_names_that_are_exchanged_are_named_as_that():
