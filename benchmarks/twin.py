@@ -1,6 +1,7 @@
 """What calibration achieves on data that it has not seen.
 
-python -m benchmarks.twin --job NAME [--data DIR] [--held-back DIR] [--quick] [--services NAME ...] [--busy] [--json]
+python -m benchmarks.twin --job NAME [--data DIR] [--held-back DIR] [--quick] [--seed N] [--workers N]
+    [--services NAME ...] [--busy] [--json]
 
 Each job prints its figures before and after calibration, the noise floor of its data where there is
 one, CPU seconds and runs. `--data` holds the files somewhere below it (default: ../shared/data beside the
@@ -28,14 +29,17 @@ JOBS = {
     "noise": "benchmarks.twin_noise",
     "recovery": "benchmarks.twin_recovery",
     "compare": "benchmarks.twin_compare",
+    "faults": "benchmarks.twin_faults",
     "misfit": "benchmarks.twin_misfit",
     "sound": "benchmarks.twin_sound",
+    "queues": "benchmarks.twin_queues",
     "splits": "benchmarks.twin_splits",
     "service": "benchmarks.twin_service",
     "service-exact": "benchmarks.twin_service_exact",
 }
+DRAWN = {"faults", "sound", "queues", "service-exact"}  # jobs whose data are drawn by a seed, in several processes
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-Run = Callable[..., dict[str, object]]  # of data, held_back, quick; of `service` more
+Run = Callable[..., dict[str, object]]  # of data, held_back, quick; of some more
 
 
 def tables(job: str, found: Mapping[str, object]) -> list[Table]:
@@ -69,12 +73,18 @@ def main(arguments: list[str] | None = None) -> int:
     options.add_argument("--data", type=Path, help="folder of the data (default: ../shared/data)")
     options.add_argument("--held-back", type=Path, help="folder of data for the judgement only")
     options.add_argument("--quick", action="store_true", help="fewer seeds and cases")
+    options.add_argument("--seed", type=int, help=f"draws the data, of --job {', '.join(sorted(DRAWN))}")
+    options.add_argument("--workers", type=int, default=1, help="processes at the same time, of the same jobs")
     options.add_argument("--services", nargs="+", default=[], metavar="NAME", help="which ones, of --job service")
     options.add_argument("--busy", action="store_true", help="measure although others use the machine (--job service)")
     given = options.parse_args(arguments)
-    more = {"services": given.services, "busy": given.busy} if given.job == "service" else {}
+    more: dict[str, object] = {"services": given.services, "busy": given.busy} if given.job == "service" else {}
     if not more and (given.services or given.busy):
         options.error("--services and --busy are of --job service")
+    if given.job in DRAWN:
+        more = {"workers": given.workers, **({} if given.seed is None else {"seed": given.seed})}
+    elif given.seed is not None or given.workers != 1:
+        options.error(f"--seed and --workers are of --job {', '.join(sorted(DRAWN))}")
     data = given.data or (DATA if DATA.is_dir() else None)
     try:
         run = cast(Run, import_module(JOBS[given.job]).run)

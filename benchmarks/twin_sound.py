@@ -17,6 +17,7 @@ from time import process_time
 
 import numpy as np
 
+from benchmarks.measure import mapped
 from cosim.contract.errors import ScenarioError
 from cosim.scenario.load import load
 from cosim.twin.problem import Floats
@@ -158,9 +159,9 @@ def made(folder: Path, random: np.random.Generator, cause: str) -> Path:
     return path
 
 
-def predicted(cause: str, number: int) -> list[str]:
+def predicted(cause: str, number: int, seed: int = SEED) -> list[str]:
     """The words on the fit of a set."""
-    random = np.random.default_rng([SEED, number, len(cause)])
+    random = np.random.default_rng([seed, number, len(cause)])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         try:
@@ -173,17 +174,19 @@ def predicted(cause: str, number: int) -> list[str]:
     return [line for line in found.warnings if any(word in line for word in WORDS)]
 
 
-def run(data: Path | None, held_back: Path | None, quick: bool) -> dict[str, object]:
+def run(
+    data: Path | None, held_back: Path | None, quick: bool, seed: int = SEED, workers: int = 1
+) -> dict[str, object]:
     """How many sound sets have a word, and how many others."""
     del data, held_back
     begun, lines = process_time(), []
     sound, others = (2, 2) if quick else (SOUND, OTHERS)
+    cases = [("", k) for k in range(sound)] + [(CAUSES[k % len(CAUSES)], k) for k in range(others)]
     counts = {"sound": 0, "others": 0}
-    for kind, many in (("sound", sound), ("others", others)):
-        for number in range(many):
-            cause = CAUSES[number % len(CAUSES)] if kind == "others" else ""
-            words = predicted(cause, number)
-            counts[kind] += bool(words)
-            lines += [{"set": f"{kind} {number} {cause}".strip(), "word": words[0]}] if words else []
-    return {"words": lines, "sound sets with a word": f"{counts['sound']} of {sound}",
+    words = mapped(predicted, *zip(*cases, strict=True), [seed] * len(cases), workers=workers)
+    for (cause, number), found in zip(cases, words, strict=True):
+        kind = "others" if cause else "sound"
+        counts[kind] += bool(found)
+        lines += [{"set": f"{kind} {number} {cause}".strip(), "word": found[0]}] if found else []
+    return {"words": lines, "sound sets with a word": f"{counts['sound']} of {sound}", "seed": seed,
             "other sets with a word": f"{counts['others']} of {others}", "CPU s": process_time() - begun}  # fmt: skip

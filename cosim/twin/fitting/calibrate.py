@@ -41,10 +41,8 @@ INTERRUPTED = "interrupted"
 _PER_REPLICATE = 40  # runs of the budget for each repetition of the start and of the judgement
 _WEAK = 0.3  # changes below this many deviations over seeds cannot be distinguished from chance
 DRAWS = 200  # of the posterior that an answer keeps
-_WIDEST = 3.0  # times, of draws
 _WRONG, _AT_MOST = 4.0, 10.0  # times, of intervals under a model that is reported to lack a cause
 _BENT = 0.35  # times the root of the number of values, of intervals under a law that these do not follow
-_DEAR = 10.0  # s of CPU per run, from which on a model is not judged by simulations
 
 
 def _chance(differences: Floats, deviations: float) -> float:
@@ -54,16 +52,10 @@ def _chance(differences: Floats, deviations: float) -> float:
 
 
 def calibrate(
-    problem: CalibrationProblem,
-    *,
-    budget: Budget | None = None,
-    seed: int = 1,
-    method: str = AUTO,
-    screen: bool = True,
-    posterior: bool = True,
-    progress: Callable[[Progress], None] | None = None,
+    problem: CalibrationProblem, *, budget: Budget | None = None, seed: int = 1, method: str = AUTO,
+    screen: bool = True, posterior: bool = True, progress: Callable[[Progress], None] | None = None,
     state: Path | None = None,
-) -> Calibration:
+) -> Calibration:  # fmt: skip
     """Move the free parameters of `problem` until its simulation agrees with what was measured.
 
     `method` is auto or one of `METHODS`. `state` names a file (npz)
@@ -95,13 +87,9 @@ class _Session:
     """One calibration under way."""
 
     def __init__(
-        self,
-        problem: CalibrationProblem,
-        budget: Budget,
-        seed: int,
-        progress: Callable[[Progress], None] | None,
+        self, problem: CalibrationProblem, budget: Budget, seed: int, progress: Callable[[Progress], None] | None,
         state: Path | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.problem, self.seed, self._progress = problem, seed, progress
         self._cpu, self._wall = cpu_seconds(), time.monotonic()
         self.space, self.case = problem.space, problem.fit
@@ -271,9 +259,9 @@ class _Session:
             found = replace(found, units=np.clip(moved, 0.0, 1.0))
         self._note(found, names)
         units = found.units[:: max(1, len(found.units) // DRAWS)][:DRAWS]
-        if found.widened > _WIDEST:  # intervals show how little values mean, draws what such a model predicts
+        if found.widened > SURE:  # intervals show how little values mean, draws what such a model predicts
             at = self.best[kept]
-            units = np.clip(at + _WIDEST / found.widened * (units - at), 0.0, 1.0)
+            units = np.clip(at + SURE / found.widened * (units - at), 0.0, 1.0)
         self.draws = self._varied(self.space.values(self.runs.whole(units)), self._random[2])
         for k, (name, one) in enumerate(zip(names, identify(covariance, names), strict=True)):
             if one.verdict == "no effect" and self._excluded(k):
@@ -357,9 +345,10 @@ class _Session:
     def _note(self, found: Posterior, names: list[str]) -> None:
         low, high = found.interval()
         at = self.best[self.runs.searched]
-        for name, value, a, b in zip(names, at, low, high, strict=True):
-            if not a <= value <= b:
-                end = "lower" if value < a else "upper"
+        away = (at - found.middle) / np.maximum(found.units.std(axis=0), 1e-12)
+        for name, far in zip(names, away.tolist(), strict=True):
+            if abs(far) > SURE:  # a search of few runs ends beside an interval of 90 % by chance
+                end = "lower" if far < 0.0 else "upper"
                 self.warnings.append(
                     f"'{name}': the value lies at the {end} end of its interval: search and posterior disagree, "
                     "the model may not make these data"
@@ -375,7 +364,7 @@ class _Session:
     def doubt(self) -> None:
         """Judge data and model by the statistics of the table, also on data that were not fitted."""
         self.stage = "doubt"
-        if not self._found or self.problem.cost >= _DEAR:
+        if not self._found:
             return
         at = self.space.values(self.best[None])[0]
         for case, part in self.cases:
@@ -408,14 +397,14 @@ class _Session:
 
         `worst` is the number of deviations by which a statistic of the data is out of reach, 0 if none is. Predictions
         of such a model may be close, because its values are bent to the data; what the values mean is a separate
-        question. So draws are widened by the misfit itself, at most `_WIDEST` times, and intervals `_WRONG` times or
+        question. So draws are widened by the misfit itself, at most `SURE` times, and intervals `_WRONG` times or
         more.
 
         Another law of the data bends values by a share of the spread of the data. This share does not shrink with their
         number n, while an interval shrinks with the root of n. `bent` is this root times `_BENT`, 0 where the law fits.
         """
         already = self.figures.get("widened", 1.0)
-        of_draws = max(1.0, min(worst / SURE, _WIDEST) / already)
+        of_draws = max(1.0, min(worst / SURE, SURE) / already)
         factor = max(of_draws, min(max(worst, _WRONG), _AT_MOST) / already if worst else 1.0, bent / already)
         if factor <= 1.0:
             return
@@ -455,23 +444,13 @@ class _Session:
         self.figures["misfit_after"] = self.loss
         self._progress_report()
         return Calibration(
-            problem=self.problem.name,
-            estimates=estimates,
-            fit=fit,
-            held_back=held,
-            method=self.method,
-            runs=self.runs.count,
-            cpu_seconds=cpu_seconds() - self._cpu,
-            wall_seconds=time.monotonic() - self._wall,
-            seed=self.seed,
-            stopped=self.stopped,
+            self.problem.name, estimates, fit, held, self.method, self.runs.count, cpu_seconds() - self._cpu,
+            time.monotonic() - self._wall, self.seed, self.stopped,
             warnings=(*self.warnings, *complaints(self.space, self.best, estimates, worse, held)),
-            assumptions=self.problem.assumptions,
-            sources=self.problem.sources,
-            figures=dict(self.figures),
+            assumptions=self.problem.assumptions, sources=self.problem.sources, figures=dict(self.figures),
             findings=self.findings,
             draws=tuple(tuple(float(f"{x:.8g}") for x in row) for row in self.draws.tolist()),
-        )
+        )  # fmt: skip
 
     def _estimate(self, k: int, both: Floats) -> ParameterEstimate:
         p = self.space.parameters[k]
@@ -484,18 +463,10 @@ class _Session:
         low, high = self.space.values(self.ends)[:, k].tolist()
         low, high = min(low, float(both[1, k])), max(high, float(both[1, k]))  # one without effect went back
         return ParameterEstimate(
-            p.name,
-            p.as_written(both[1, k]),
-            low if known else None,
-            high if known else None,
-            p.as_written(both[0, k]),
-            p.unit,
-            verdict.verdict,
-            verdict.reason,
-            self.sensitivity.get(p.name),
-            None if p.kind == "category" else (p.low, p.high),
-            p.members,
-        )
+            p.name, p.as_written(both[1, k]), low if known else None, high if known else None,
+            p.as_written(both[0, k]), p.unit, verdict.verdict, verdict.reason, self.sensitivity.get(p.name),
+            None if p.kind == "category" else (p.low, p.high), p.members,
+        )  # fmt: skip
 
     @property
     def _few(self) -> list[int]:

@@ -9,13 +9,13 @@ import numpy as np
 
 from cosim.twin.calibration import Calibration, Gap, Judgement, ParameterEstimate
 from cosim.twin.fitting.misfit import ALL, Misfit, farther, gaps
+from cosim.twin.fitting.posterior import LEVEL
 from cosim.twin.judgement.subject import BEYOND
+from cosim.twin.judgement.table import SHAPE
 from cosim.twin.problem import CalibrationProblem, Case, Floats, Observed, Simulate
 from cosim.twin.space import Space
 
-_WIDE = 0.8  # of the bounds: 0.9 of them hold 90 % of a uniform prior, so such an interval adds nothing
-EDGE = 0.05  # of the bounds: a value so near to one is bent by it (of a uniform law, 1 in 10 by chance)
-_MUCH = 0.1  # of the misfit: less is no matter to a model that is 10 % off in its means (Jain, 1991, 25.2)
+EDGE = 0.5 * (1.0 - LEVEL)  # of the bounds: so near to one lies what the interval of a uniform prior leaves out
 
 
 def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) -> tuple[Judgement, bool]:
@@ -43,7 +43,7 @@ def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) 
         misfit = Misfit(case.observed)
         first, second = np.moveaxis(np.stack([misfit.left_out(one) for one in simulated]), 1, 0)
         by, chance = farther(first, second)
-        worse = by > max(BEYOND * chance, _MUCH * float(first[:, 0].mean()))
+        worse = by > max(BEYOND * chance, SHAPE * float(first[:, 0].mean()))
         if worse and len(seeds) > 1:  # a run is as far off where those near saturation differ much
             runs = [{name: np.asarray(one[name])[1:] for name in case.observed} for one in simulated]
             worse = not float(second[:, 0].mean()) <= misfit.usual(runs)
@@ -95,7 +95,7 @@ def complaints(
         ends = np.tile(space.values(units[None]), (2, 1))
         ends[:, k] = estimate.low, estimate.high
         width = float(np.diff(space.units(ends)[:, k])[0])
-        if width > _WIDE and estimate.verdict == "fitted":
+        if width > 1.0 - 4.0 * EDGE and estimate.verdict == "fitted":
             simulated.append(f"the interval of '{p.name}' is hardly narrower than its bounds")
     return tuple(simulated)
 

@@ -16,14 +16,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cosim.twin.judgement.course import EXACT
 from cosim.twin.problem import Floats
 
 Made = Callable[[Floats], Sequence[Floats]]
 
 AT = np.array([0.02, 0.08, 0.2, 0.35, 0.5, 0.65, 0.8, 0.92, 0.98])  # quantiles
 REPEATS = 24  # runs at a point
-STEPS, _STILL, _FAR = 8, 0.003, 0.5  # the most; so small that it is the last; the longest
-_FROM_NOW = 3  # steps, from which on deviations stay as they are
+STEPS, _FAR = 8, 0.5  # the most; the longest
+AHEAD = 0.03  # over which slopes are taken, of logarithms or of bounds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,17 +58,17 @@ def off(made: Sequence[Floats], real: Sequence[Floats], roots: Sequence[Floats])
 
 
 def nearest(
-    made: Made, real: Sequence[Floats], start: Floats, low: Floats, high: Floats, *, ahead: float, steps: int = STEPS
+    made: Made, real: Sequence[Floats], start: Floats, low: Floats, high: Floats, *, steps: int = STEPS
 ) -> Nearest:
-    """The nearest point between `low` and `high` (d,) from `start` on; slopes are taken over `ahead` (d alike)."""
+    """The nearest point between `low` and `high` (d,) from `start` on; slopes are taken over `AHEAD`."""
     point = np.clip(start, low, high)
     damping, there = 1e-3, made(point)
     roots = [_root(some) for some in there]
     for step in range(steps):
-        if 0 < step < _FROM_NOW:
+        if 0 < 2 * step < steps:  # then deviations stay as they are, so that the steps converge
             roots = [_root(some) for some in there]
         rest = _rest(there, real, roots)
-        ways = np.where(point + ahead <= high, ahead, -ahead)
+        ways = np.where(point + AHEAD <= high, AHEAD, -AHEAD)
         slopes = np.array([
             (_rest(made(point + way * unit), real, roots) - rest) / way
             for way, unit in zip(ways.tolist(), np.eye(len(point)), strict=True)
@@ -85,7 +86,7 @@ def nearest(
             break
         moved = float(np.abs(new - point).max())
         point, there, damping = new, then, max(damping / 10.0, 1e-6)
-        if moved < _STILL:
+        if moved < EXACT:
             break
     roots = [_root(some) for some in there]
     rest = _rest(there, real, roots)

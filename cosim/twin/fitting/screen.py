@@ -20,7 +20,6 @@ from cosim.twin.problem import CalibrationProblem, Floats, seeds_of
 Answers = Callable[[Floats], Floats]  # points (n, d) -> (n, s, q): q figures under s seeds
 CORRELATED = 0.9  # reported: a variance inflated five times, as R2 is 0.81 (D. Marquardt, Technometrics 12, 1970)
 SEEDS = 3  # the fewest with a deviation that is not that of a pair
-_TRAJECTORIES = 10  # F. Campolongo et al., Environmental Modelling & Software 22 (2007): 10 to 50
 _GRID = 4  # levels of Morris' grid; a step goes over half of them (as in Morris' example, 1991)
 
 
@@ -45,7 +44,8 @@ class Effects:
 def morris(answers: Answers, d: int, random: np.random.Generator, trajectories: int = 10) -> Effects:
     """Elementary effects along trajectories on a grid: `trajectories` times d + 1 points.
 
-    M. Morris, Technometrics 33 (1991). Trajectories with a point that cannot be simulated are left out.
+    M. Morris, Technometrics 33 (1991); 10 to 50 of them: F. Campolongo et al., Environmental Modelling & Software 22
+    (2007). Trajectories with a point that cannot be simulated are left out.
     All points are run under the same seeds, so that an effect of exactly nothing is found to be that.
     """
     step = _GRID / (2.0 * (_GRID - 1))
@@ -153,7 +153,7 @@ def sensitivities(problem: CalibrationProblem, *, seed: int = 1) -> tuple[Sensit
             found.append(np.stack([m.losses(simulated) for m in (whole, *single.values())], axis=1))
         return np.stack(found, axis=1)
 
-    effects = morris(answers, len(problem.space), np.random.default_rng(seed), _TRAJECTORIES)
+    effects = morris(answers, len(problem.space), np.random.default_rng(seed))
     least = np.maximum(effects.noise, 1e-9)
     return tuple(
         Sensitivity(

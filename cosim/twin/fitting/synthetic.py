@@ -21,13 +21,11 @@ from numpy.typing import NDArray
 from cosim.results.outliers import OUTLIER
 from cosim.twin.fitting.posterior import PRIOR_SD, Posterior
 from cosim.twin.judgement.course import EXACT
-from cosim.twin.judgement.subject import SURE
+from cosim.twin.judgement.subject import BEYOND, FALSE, SURE
 from cosim.twin.search.cma import reflect
 from cosim.twin.search.meter import Floats
 from cosim.twin.search.regression import features, quadratic
 
-_RARE = 0.995  # of the runs are nearer to their mean
-_CHANCE = 2.0  # deviations of a summary
 # (points (n, d), number of the first run) -> summaries (n, k), every row under a seed of its own
 Draw = Callable[[Floats, int], Floats]
 LogPrior = Callable[[Floats], Floats]
@@ -108,13 +106,13 @@ class Emulator:
         self._root = np.linalg.inv(np.linalg.cholesky(noise))
         freedom = max(len(scale) - d, 1)
         made = ((summaries - terms @ mean) @ self._whiten) ** 2
-        self._usual = float(np.quantile(made.sum(axis=1), _RARE)) / freedom
+        self._usual = float(np.quantile(made.sum(axis=1), 1.0 - 0.5 * FALSE)) / freedom
         off = observed - terms @ mean
         distances = ((off @ self._whiten) ** 2).sum(axis=1)
         nearest = int(np.argmin(distances))
         self.unexplained = float(distances[nearest]) / freedom  # squared distance from any mean, over the expected one
         # Summaries are asinh of ten times a value over the usual one (`Summaries`); small ones count as the usual one.
-        beyond = np.sign(off[nearest]) * np.maximum(np.abs(off[nearest]) - _CHANCE * scale, 0.0)
+        beyond = np.sign(off[nearest]) * np.maximum(np.abs(off[nearest]) - BEYOND * scale, 0.0)
         made_there = np.sinh(observed - beyond)
         self.off = float(np.max(np.abs(np.sinh(observed) - made_there) / np.maximum(np.abs(made_there), 10.0)))
 
@@ -201,19 +199,10 @@ def _sample(
 
 
 def synthetic(
-    draw: Draw,
-    observed: Floats,
-    start: Floats,
-    random: np.random.Generator,
-    *,
-    runs: int = 4000,
-    rounds: int = 4,
-    count: int = 1000,
-    extra: Floats | None = None,
-    sampling: Floats | None = None,
-    log_prior: LogPrior | None = None,
+    draw: Draw, observed: Floats, start: Floats, random: np.random.Generator, *, runs: int = 4000, rounds: int = 4,
+    count: int = 1000, extra: Floats | None = None, sampling: Floats | None = None, log_prior: LogPrior | None = None,
     sample: Callable[[int], Floats] | None = None,
-) -> Posterior:
+) -> Posterior:  # fmt: skip
     """Posterior (count, d) of the parameters given the summaries `observed` (k,), from at most `runs` runs.
 
         `start` (d,) is the best known point, `sample(n)` draws from the prior. When the measurement lies
@@ -262,7 +251,7 @@ def _no_narrower(made: Floats, slopes: Floats, sampling: Floats) -> Floats:
     known = np.diag(sampling) > 0.0
     if not known.any():
         return made
-    spread = np.sqrt(np.diag(sampling)[known])
+    spread = np.sqrt(np.diag(sampling)[known] + EXACT**2)  # quantiles of constant times are the same in every sample
     correlation = 0.98 * sampling[np.ix_(known, known)] / np.outer(spread, spread) + 0.02 * np.eye(len(spread))
     per = slopes[known] / spread[:, None]
     information = per.T @ np.linalg.solve(correlation, per)

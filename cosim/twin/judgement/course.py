@@ -19,7 +19,6 @@ LEAST = 30  # values, with which the 2nd and the 98th percentile are no longer t
 _TOP = 0.04  # share of the longest responses: 1 in 25, as many as slow ones are that hold up others
 _FADING = np.array([[0.03], [0.1]])  # of the period, after which a warm-up has faded to 1/e
 _DIGITS_OFF = 0.35  # of a step: 30 values are not as near by chance (0.7^30)
-_WINDOW = 60  # values of a moving average, at most: a minute of seconds
 
 
 class Course:
@@ -103,7 +102,7 @@ class Course:
         if usual == 0.0:
             return 0.0, 0.0
         steps = np.clip(self.steps, -usual, usual)
-        apart = range(1, max(min(_WINDOW, len(self.values) // 5), 3))
+        apart = range(1, max(min(2 * LEAST, len(self.values) // 5), 3))
         alike = [float(np.mean(steps[:-k] * steps[k:]) / np.mean(steps**2)) for k in apart]
         return alike[0], -min(alike[1:])
 
@@ -139,7 +138,7 @@ class Course:
             "gap": correlation(places[1:], ranks(self.gaps)),
             "overtaken": float(np.mean(ended[1:] < last - 2.0 * rounding)),
             "moved": float(np.mean(np.abs(lost))),
-            "behind": float(np.quantile(lost, 0.98)),
+            "behind": float(np.sort(lost)[-len(longest) :].mean()),
             "after": float(places[np.minimum(longest + 1, n - 1)].mean()) / n,
             "between": float(np.log(high / middle)) if middle > 0.0 else 0.0,
             "at first": correlation(took_ranks, courses[0]),

@@ -18,9 +18,9 @@ from dataclasses import replace
 import numpy as np
 
 from cosim.results.student import holm
-from cosim.twin.judgement.course import LEAST, Course, Floats, scale_of
-from cosim.twin.judgement.subject import FALSE, RECORDING, Judged, JudgedStatistic, Subject
-from cosim.twin.judgement.table import LEVELS, NAMES, SCALE, SHIFT, TABLE, CheckedStatistic, figures
+from cosim.twin.judgement.course import EXACT, LEAST, Course, Floats, scale_of
+from cosim.twin.judgement.subject import FALSE, NODE, RECORDING, Judged, JudgedStatistic, Subject
+from cosim.twin.judgement.table import LEVELS, NAMES, RELATIVE, SCALE, TABLE, CheckedStatistic, figures
 from cosim.twin.problem import Case
 
 _TAIL, _IN_TAIL = 0.1, 10  # share of simulations in a tail, and their number at least, as Pickands' estimate needs
@@ -118,8 +118,13 @@ def chance(real: float, made: Floats, least: float, side: int) -> float:
 
 
 def _shifted(found: list[JudgedStatistic]) -> list[JudgedStatistic]:
-    """Levels that all lie elsewhere are no matter of the law; two nodes may have each other's."""
-    mean = {one.subject: one for one in found if one.check == "mean" and one.p < FALSE and abs(one.effect) > SHIFT}
+    """Levels that all lie elsewhere are no matter of the law; two nodes may have each other's.
+
+    A law that is bent does not move the mean as far, because the mean is fitted.
+    """
+    mean = {
+        one.subject: one for one in found if one.check == "mean" and one.p < FALSE and abs(one.effect) > 5 * RELATIVE
+    }
     remedies = dict.fromkeys(mean, SCALE)
     for a in mean.values():
         for b in mean.values():
@@ -141,54 +146,71 @@ def _within(one: JudgedStatistic, other: JudgedStatistic) -> bool:
 
 
 def corrected(found: Sequence[JudgedStatistic]) -> list[JudgedStatistic]:
-    """The rows with adjusted p values."""
-    return [replace(one, adjusted=p) for one, p in zip(found, holm([one.p for one in found]), strict=True)]
+    """The rows with adjusted p values.
+
+    Half of the chance of a false word is for whole recordings and nodes, which are few, and half for all else.
+    """
+    adjusted = np.ones(len(found))
+    whole = np.array([one.check in (RECORDING.name, NODE.name) for one in found], np.bool_)
+    for family in (whole, ~whole):
+        at = np.flatnonzero(family)
+        share = 1.0 if len(at) == len(found) else 2.0
+        adjusted[at] = np.minimum(share * np.array(holm([found[k].p for k in at])), 1.0)
+    return [replace(one, adjusted=p) for one, p in zip(found, adjusted.tolist(), strict=True)]
 
 
 def worst(found: Sequence[JudgedStatistic], most: int) -> list[JudgedStatistic]:
-    """Odd rows that matter, of each subject and remedy the least likely one, at most so many; the law comes last."""
+    """Odd rows that matter, of each subject and remedy the least likely one, at most so many; the law comes last.
+
+    What has the same remedy elsewhere comes after what has another one.
+    """
     best: dict[tuple[Subject, str, str], JudgedStatistic] = {}
     for one in sorted(found, key=lambda one: (one.law or one.check == "mean", one.adjusted, -abs(one.deviations))):
         if one.odd and one.matters:
             best.setdefault((one.subject, one.part, one.remedy), one)
-    return list(best.values())[:most]
+    firsts = {(one.subject.signal, one.remedy): one for one in reversed(best.values())}
+    return sorted(best.values(), key=lambda one: firsts[one.subject.signal, one.remedy] is not one)[:most]
 
 
-def other_recordings(parts: Sequence[tuple[Judged, Floats]], draws: Floats) -> list[JudgedStatistic]:
-    """How far each recording lies from what the others predict (leave one out), before the correction.
+def others(parts: Sequence[tuple[Judged, Floats]], draws: Floats) -> list[JudgedStatistic]:
+    """How far each recording, or node of a single one, lies from what the others predict, before the correction.
 
-    `parts` are what is judged with its simulations, all with `draws` (n, d). The values that suit the other recordings
-    best are found by regression, as in `judge`.
+    `parts` are what is judged with its simulations, all with `draws` (n, d). The values that suit the others best are
+    found by regression, as in `judge`.
     """
     subjects = [(subject, k, s) for k, (judged, _) in enumerate(parts) for s, subject in enumerate(judged.subjects)]
-    names = dict.fromkeys(subject.recording for subject, *_ in subjects)
-    levels = [k for k, check in enumerate(TABLE) if check.level and check.side == 0 and check.name != "mean load"]
+    check, name_of = RECORDING, lambda subject: subject.recording
+    if len({subject.recording for subject, *_ in subjects}) < 2:
+        check, name_of = NODE, lambda subject: subject.node
+        subjects = [one for one in subjects if one[0].node]  # a row of all nodes has each of them in it
+    levels = [k for k, one in enumerate(TABLE) if one.level and one.side == 0 and one.name != "mean load"]
+    columns = [(subject, k, s, level) for subject, k, s in subjects for level in levels]
+    names = dict.fromkeys(name_of(subject) for subject, *_ in columns)
     if len(names) < 2 or len(draws) < _IN_TAIL:
         return []
-    columns = [(subject, k, s, level) for subject, k, s in subjects for level in levels]
     real = np.array([parts[k][0].known[s, level] for _, k, s, level in columns])
     made = np.stack([parts[k][1][:, s, level] for _, k, s, level in columns], axis=1)
     usable = np.isfinite(real) & np.isfinite(made).all(axis=0)
     columns = [one for one, kept in zip(columns, usable.tolist(), strict=True) if kept]
     real, made = real[usable], made[:, usable]
-    linear = _off(real, made, draws, np.full(len(real), RECORDING.least)) if columns else None
+    linear = _off(real, made, draws, np.full(len(real), check.least)) if columns else None
     if linear is None:
         return []
     off_real, off, per, scale = linear
     found = []
     for name in names:
-        mine = np.array([subject.recording == name for subject, *_ in columns])
-        at = [j for j, one in enumerate(columns) if one[0].recording == name and TABLE[one[3]].name == "mean"]
+        mine = np.array([name_of(subject) == name for subject, *_ in columns])
+        at = [j for j, one in enumerate(columns) if mine[j] and TABLE[one[3]].name == "mean"]
         if not at or mine.all():
             continue
         fitting = _fitting(per[~mine])
+        apart, usual = (x - x @ fitting.T @ per[~mine].T for x in (off_real[~mine], off[:, ~mine]))
+        apart = float(np.mean((apart / np.maximum(usual.std(axis=0), EXACT)) ** 2))
         for j in at:
             rest = off_real[j] - per[j] @ fitting @ off_real[~mine]
             left = off[:, j] - off[:, ~mine] @ fitting.T @ per[j]
-            subject = columns[j][0]
-            found.append(
-                _row(subject, RECORDING, "", float(real[j]), made[:, j], float(rest * scale[j]), left * scale[j])
-            )
+            row = _row(columns[j][0], check, "", float(real[j]), made[:, j], float(rest * scale[j]), left * scale[j])
+            found.append(replace(row, others=apart))
     return found
 
 

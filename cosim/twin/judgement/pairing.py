@@ -7,11 +7,10 @@ import numpy as np
 from cosim.scenario.calibrate import SPACING
 from cosim.twin.judgement.course import LEAST, Course, Floats, decimal_step, rounded, scale_of
 from cosim.twin.judgement.subject import Subject
-from cosim.twin.judgement.table import TABLE, figures
+from cosim.twin.judgement.table import SHAPE, TABLE, figures
 from cosim.twin.telemetry.quantities import MOST, Codes, Quantity, Rows, ValuePairing
 
 NODES = 24  # that are judged one by one: a rack; with more there is a row for all together
-_LIKE = 6  # nodes that are compared with one another: 15 pairs
 
 
 class JudgedPairing(ValuePairing):
@@ -33,7 +32,12 @@ class JudgedPairing(ValuePairing):
         every = [-1] if len(rows.values) >= LEAST and (quantity.of_tasks or not single) else []
         self._nodes = [*(k for k in single if k >= 0), *every]
         self._names = {k: names.name(k) for k in self._nodes if k >= 0}
-        self._step = decimal_step(rows.values)  # what a table has not the digits for is no matter of the model
+        step, wide = (
+            decimal_step(rows.values),
+            np.ptp(np.quantile(rows.values, [0.25, 0.75])) if len(rows.values) else 0.0,
+        )
+        # What a table has not the digits for is no matter of the model, unless so few digits hide how values differ.
+        self._step = 0.0 if 0.0 < 3.0 * SHAPE * wide < step else step
         self._at = {k: np.sort(self._of(rows, k).times) for k in numbers.tolist()}
         # Values of several nodes one after the other are no course, nor are those that only a busy server has.
         self._timed = timed and quantity.column != SPACING and (quantity.of_tasks or not every or len(numbers) < 2)
@@ -71,7 +75,7 @@ class JudgedPairing(ValuePairing):
         """(nodes, statistics)."""
         tasks = self._quantity.of_tasks
         parts = {k: self._course(rows, k, simulated=simulated) for k in self._nodes}
-        alike = self._timed and not tasks and not self._load and 1 < len(self._names) <= _LIKE
+        alike = self._timed and not tasks and not self._load and len(self._names) > 1
         found = [
             figures(Course(
                 values, times if self._timed else None, tasks=tasks and self._timed and self._quantity.duration,

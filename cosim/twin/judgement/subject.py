@@ -20,6 +20,11 @@ RECORDING = CheckedStatistic(
     "leave it out with 'fit: {recordings: [...]}', or look at what else used the node, at its clock and its unit",
     level=True,
 )  # fmt: skip
+NODE = CheckedStatistic(
+    "level that the other nodes predict", lambda _: math.nan, RELATIVE,
+    "leave it out with 'nodes', free it with 'share: node', or look at what else used it, at its clock and its unit",
+    level=True,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +70,17 @@ class JudgedStatistic:
     remedy: str
     law: bool = False
     matters: bool = True
+    others: float = 0.0  # how far the others are from one another, mean square, where they predict this one
 
     @property
     def odd(self) -> bool:
         return self.adjusted < FALSE
 
     def __str__(self) -> str:
+        if self.check == NODE.name:
+            way = "above" if self.effect > 0.0 else "below"
+            what = f"{self.subject} does not fit: it is {abs(self.effect):.0%} {way} what the other nodes predict"
+            return f"{what} (p {max(self.adjusted, 1e-99):.0e}): {self.remedy}"
         where = f"{self.subject}{f' ({self.part})' if self.part else ''}"
         size = f", {self.effect:+.0%}" if _checks[self.check].level else ""
         return (

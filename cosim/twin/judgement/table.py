@@ -35,7 +35,6 @@ FOLLOW = "follow the run with --follow, fit a shorter time, or look for a meter 
 WARM = "leave the beginning out: fit: {from: ...}"
 UNIT = "another unit or scale, a word for a missing value, or too narrow bounds"
 SCALE = "another unit, scale or machine, or other rates, sizes or numbers of nodes"
-SHIFT = 5 * RELATIVE  # of a mean: a law that is bent does not move it as far, as the mean is fitted
 SMOOTH = "averaged over a window or interpolated, or with a cause that the scenario lacks"
 NAMES = "are the names of the two nodes exchanged?"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cosim.twin.judgement.judge import corrected, judge, of_case, other_recordings, worst
+from cosim.twin.judgement.judge import corrected, judge, of_case, others, worst
 from cosim.twin.judgement.subject import RECORDING, Judged, JudgedStatistic
 from cosim.twin.judgement.table import ORDERLY
 from cosim.twin.problem import Case, Floats
@@ -39,10 +39,10 @@ def verdict(cases: Sequence[tuple[Case, str]], draws: Floats, seeds: Sequence[in
             rows += judge(*parts[-1], draws, part)
             counts |= {name: int(np.isfinite(one.values).sum()) for name, one in case.observed.items()}
     durations = {name for case, _ in cases for name, one in case.observed.items() if one.unit == "s"}
-    rows = corrected([*rows, *other_recordings(parts, draws)])
+    rows = corrected([*rows, *others(parts, draws)])
     found = tuple(one for one in rows if one.odd)
     lies = [one for one in found if one.check == RECORDING.name and one.matters]
-    lie = max(lies, key=lambda one: abs(one.deviations), default=None)
+    lie = min(lies, key=lambda one: one.others, default=None)  # without it the rest agree best
     words = [one for one in found if one.check != RECORDING.name]
     if lie is not None:  # what is bent by it says nothing of the others
         words = [one for one in words if one.subject.recording == lie.subject.recording]

@@ -32,9 +32,7 @@ CLEARLY = 0.85  # of the misfit of a simpler station: then another is taken
 _APART = 3.0  # times the first mode, at which another one may be of its own
 _DEVIATIONS = 2.5  # apart; two modes are seen at 2 (K. Ashman et al., AJ 108, 1994)
 _FROM = (0.2, 0.1), (0.2, 0.35), (0.8, 0.1)  # to begin with: spread, latency over the median response
-_AGAIN = 0.97  # of the misfit of fewer servers: below it more are tried
 _WAY = 0.4  # of the median response, at most: a longer way looks like servers without end
-_AHEAD = 0.05  # of logarithms, over which slopes are taken
 _WINDOWS = 4  # of a recording, between which the level of service times is compared
 
 
@@ -103,7 +101,7 @@ def identify(recordings: Sequence[Recorded], *, seed: int = 1, servers: Sequence
             away = fitted(count, sharing=sharing, contention=False).off
             if count > 1:
                 away = min(away, fitted(count, sharing=sharing, contention=True).off)
-                if away > _AGAIN * last:
+                if away > last:
                     break
             last = min(last, away)
     chosen = _simplest(tried, figures)
@@ -115,6 +113,12 @@ def identify(recordings: Sequence[Recorded], *, seed: int = 1, servers: Sequence
         if of_two < CLEARLY * figures.off(chosen, metric) and distinct(two.station.spread, two.station.slow_times):
             chosen = two.station
     return Identified(chosen, _levels(recordings, chosen, seed))
+
+
+def written(usual: float, spread: float, modes: tuple[float, float] | None) -> str:
+    """The law of work as scenarios have it; `usual` is the mean of the first mode in cycles."""
+    second = "" if modes is None else f", {100 * modes[0]:.3g} % x {modes[1]:.4g}"
+    return f"log-normal {usual / 1e6:.6g} Mcycles +- {100 * spread:.3g} %{second}"
 
 
 def distinct(spread: float, times: float) -> bool:
@@ -191,7 +195,7 @@ class _Figures:
             return self._made(at(logs))
 
         start = np.log(np.maximum([getattr(station, name) for name in names], np.exp(low)))
-        found = nearest(made, self._real, start, low, high, ahead=_AHEAD)
+        found = nearest(made, self._real, start, low, high)
         there = at(found.point)
         return _Trial(there, off(self._made(there), self._real, found.roots), found)
 

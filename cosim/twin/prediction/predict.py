@@ -40,7 +40,6 @@ from cosim.twin.scenario.batched import prepared, prepared_of
 
 Ended = Generator[tuple[int, Mapping[str, float | None] | str], None, None]  # number of the run, figures or an error
 _SATURATED = 0.8  # utilisation from which 1 % more makes a queue 5 % longer: M/M/1, 1 / (1 - u)
-_MUCH = 3.0  # % of a figure per % of a value: reported
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 
 
@@ -229,7 +228,7 @@ def reader_notes(bands: Mapping[str, Band]) -> tuple[str, ...]:
     """What a reader of the bands should know."""
     warnings = []
     for name, band in bands.items():
-        if name.startswith("response") and band.amplification >= _MUCH:
+        if name.startswith("response") and band.amplification * (1.0 - _SATURATED) >= 1.0:
             warnings.append(
                 f"{name}: 1 % of {band.by} moves it by {band.amplification:.1f} %: near saturation; what is not in "
                 "the model (overheads, pauses) is amplified as much"

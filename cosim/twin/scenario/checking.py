@@ -20,11 +20,10 @@ from cosim.twin.judgement.course import LEAST, decimal_step, rounded
 from cosim.twin.problem import Floats, MeasuredSignal
 from cosim.twin.scenario.recording import Pairs, RecordingReader
 from cosim.twin.scenario.rows import of_each_node
-from cosim.twin.telemetry.hygiene import examine, share_of
+from cosim.twin.telemetry.hygiene import ALONE, examine, share_of
 from cosim.twin.telemetry.quantities import Quantity, Rows, ValuePairing
 
 _FAR = 20.0  # times beyond all that the bounds make: refused, as units differ by 60 times or more but for bits
-_BEYOND = 1.5  # times beyond all that the bounds make: a warning
 _STEPS = {  # between units that tables have: SI prefixes, minutes, hours, percent, bits
     1e3: "a thousand times",
     1e6: "a million times",
@@ -75,7 +74,7 @@ def _size(name: str, measured: Floats, rows: Floats) -> tuple[list[Problem], lis
     if not (middle > 0.0 and high > 0.0):
         return [], []
     ratio = middle / high if middle > high else low / middle if middle < low else 1.0
-    if ratio < _BEYOND:
+    if ratio < ALONE:
         return [], []
     usual = float(np.exp(np.nanmean(np.log(np.maximum(np.nanmedian(rows, axis=1), 1e-300)))))
     larger = middle > high
@@ -123,7 +122,7 @@ def usual(pairs: Pairs, simulated: Mapping[str, Floats]) -> dict[str, frozenset[
             for kind in ("outliers", "stuck", "steps", "limit")
             if sum(kind in one for one in found) >= PART * len(rows)
         }
-        if values.max() > _BEYOND * max(float(row.max()) for row in rows):
+        if values.max() > ALONE * max(float(row.max()) for row in rows):
             often.discard("outliers")
         own = kinds.setdefault(label.partition("\0")[0], often)
         own &= often

@@ -25,7 +25,7 @@ from cosim.scenario.load import Loaded
 from cosim.twin.calibration import Calibration
 from cosim.twin.fitting.judging import numbers
 from cosim.twin.fitting.nearest import REPEATS, Nearest, nearest, off, quantiles
-from cosim.twin.models.station import CLEARLY, distinct
+from cosim.twin.models.station import CLEARLY, distinct, written
 from cosim.twin.problem import CalibrationProblem, Floats, Observed, seeds_of
 from cosim.twin.scenario.batched import free_of
 from cosim.twin.scenario.study import study
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 _FROM = ((0.1, 8.0), (0.3, 4.0))  # second modes to begin with: share, times
 _OFF = 1.5  # deviations, root mean square: one mode that is no farther off will do
-_AHEAD = 0.02  # of the bounds, over which slopes are taken
 _LEAST, _MOST = 12.0, 2.0  # times less than the mean may the first mode be, and times more
 _LAWS = {  # bounds that hold every law of work whose second mode can be recognised
     "spread": Parameter("spread", 0.02, 2.5, scale="log", start=0.4),
@@ -107,8 +106,8 @@ def second_mode(
     if not (min(offs[:2]) > _OFF and offs[2] < CLEARLY * min(offs[:2]) and distinct(spread, times)):
         return None
     changed = _changed(loaded, free, 1e6 * usual, spread, (share, times), (0.6, 1.7))
-    written = _text(1e6 * usual, spread, (share, times))
-    return SecondMode((*overrides, *changed), tree.dotted(free.members[0]), written, (offs[0], offs[1], offs[2]))
+    text = written(1e6 * usual, spread, (share, times))
+    return SecondMode((*overrides, *changed), tree.dotted(free.members[0]), text, (offs[0], offs[1], offs[2]))
 
 
 def _nearest(
@@ -127,7 +126,7 @@ def _nearest(
         start = space.units(np.array([[begin[name] for name in space.names]]))[0]
         made = lambda unit: _made(problem, signals, seed, space.values(np.clip(unit, 0.0, 1.0)[None])[0])  # noqa: E731
         ends = np.zeros(len(space)), np.ones(len(space))
-        answers.append(nearest(made, real, start, *ends, ahead=_AHEAD))
+        answers.append(nearest(made, real, start, *ends))
     return problem, min(answers, key=lambda one: one.deviance)
 
 
@@ -169,12 +168,6 @@ def _law(text: object) -> Law:
     return law
 
 
-def _text(usual: float, spread: float, modes: tuple[float, float] | None) -> str:
-    """The law of work as it is written; `usual` in cycles."""
-    second = "" if modes is None else f", {100 * modes[0]:.3g} % x {modes[1]:.4g}"
-    return f"log-normal {usual / 1e6:.6g} Mcycles +- {100 * spread:.3g} %{second}"
-
-
 def _changed(
     loaded: Loaded, free: Free, mean: float, spread: float, modes: tuple[float, float] | None, ends: tuple[float, float]
 ) -> list[str]:
@@ -182,10 +175,10 @@ def _changed(
     item = tree.at(loaded.root, ("calibrate", "free"))
     assert item is not None
     declared: dict[str, Any] = tree.plain(item)
-    bounds = [_text(end * mean, spread, modes) for end in ends]
+    bounds = [written(end * mean, spread, modes) for end in ends]
     kept = {key: value for key, value in declared[free.name].items() if key == "varies"}
     block = {**declared, free.name: {"bounds": bounds, "scale": "log", **kept}}
-    law = json.dumps(_text(mean, spread, modes))
+    law = json.dumps(written(mean, spread, modes))
     return [f"{tree.dotted(free.members[0])}={law}", f"calibrate.free={json.dumps(block)}"]
 
 

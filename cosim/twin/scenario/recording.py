@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 Pair = tuple[Quantity, ValuePairing]  # what is compared, and how
 Pairs = Mapping[str, Pair]
 _FIT, _HELD_BACK = "fit", "held-back"
-_MOST = 0.5  # of the rows that may lie outside of the simulated time
 
 
 class EmptyError(ScenarioError):
@@ -211,7 +210,7 @@ class RecordingReader:
         count, reach = int(outside.sum()), float(np.nanmax(one.rows.times))
         lasts = show(self.loaded.scenario.run.duration, "time")
         where = f"{count} of {len(outside)} rows lie outside of the run, which lasts {lasts}: the last at {reach:g} s"
-        if outside.mean() > _MOST and (self._cut or self.block.observed[name].paired):
+        if 2 * count > len(outside) and (self._cut or self.block.observed[name].paired):
             unit = "ms" if reach / 1000.0 <= end else "us"
             hint = f"write 'time-unit: {unit}' if times are such, or let the run last as long"
             raise self._wrong(f"observed.{name}", where, hint)

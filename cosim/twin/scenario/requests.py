@@ -20,11 +20,10 @@ import numpy as np
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.sources.tables.requests import K6, RequestTable, requests
-from cosim.twin.models.station import Identified, ServiceStation, identify
+from cosim.twin.judgement.course import EXACT
+from cosim.twin.models.station import Identified, ServiceStation, identify, written
 from cosim.twin.telemetry.quantities import spacings
 
-_LATENCY = 0.0001  # s, the least that is written: a delay on a log scale is above 0
-_STEP = 1.0  # s of the simulation
 _RUNS = 6000  # of the calibration: two values need no more
 
 
@@ -71,7 +70,7 @@ def _with_both_times(folder: Path, table: RequestTable) -> RequestTable:
 def _text(folder: Path, tables: Sequence[RequestTable], held_back: int, identified: Identified) -> str:
     station = identified.station
     # The recording ends when its last answer came; requests in line at the end are in it.
-    duration = math.ceil((max(float(one.ended.max()) for one in tables) + 1.0) / _STEP) * _STEP
+    duration = math.ceil(max(float(one.ended.max()) for one in tables) + 1.0)
     names = _names([one.file for one in tables])
     recordings = "\n".join(
         f"    {name}: {{file: {json.dumps(os.path.relpath(one.file, folder))}}}"
@@ -95,13 +94,13 @@ def _text(folder: Path, tables: Sequence[RequestTable], held_back: int, identifi
         between = f"column: {answered}, unit: {first.units[1] or 's'}, time: {came}{units}, paired: false"
     observed = "\n".join(f"    {name}: {{signal: task.{name}, {between}}}" for name in signals)
     low, high = (_work(station, factor) for factor in (0.6, 1.7))
-    way = max(station.latency, _LATENCY) / 2.0
+    way = max(station.latency, EXACT * station.service) / 2.0  # a delay on a log scale is above 0
     return f"""\
 # A cycle is a nanosecond of one server. Servers, discipline, spread and contention are those that make the loads.
 apiVersion: cosim/v1
 kind: Scenario
 name: {_name(folder)}
-run: {{duration: {duration:g} s, step: {_STEP:g} s, seed: 1}}
+run: {{duration: {duration} s, step: 1 s, seed: 1}}
 adapters:
   continuum: {{scheduler: nearest, discipline: {"sharing" if station.sharing else "fcfs"}}}
 nodes:
@@ -126,9 +125,8 @@ calibrate:
 
 def _work(station: ServiceStation, factor: float) -> str:
     share, times = station.slow_share, station.slow_times
-    usual = 1e3 * station.service / (1.0 + share * (times - 1.0))  # of the first mode
-    second = f", {100 * share:.3g} % x {times:.4g}" if share > 0.0 else ""
-    return f"log-normal {usual * factor:.5g} Mcycles +- {100 * station.spread:.3g} %{second}"
+    usual = 1e9 * station.service / (1.0 + share * (times - 1.0))  # of the first mode
+    return written(usual * factor, station.spread, (share, times) if share > 0.0 else None)
 
 
 def _name(folder: Path) -> str:

@@ -22,6 +22,8 @@ from cosim.contract.errors import ScenarioError
 from cosim.engine.continuum.effects import NotBatchableError
 from cosim.scenario.free import Free
 from cosim.scenario.load import Loaded, load
+from cosim.twin.fitting.methods import EXPENSIVE
+from cosim.twin.fitting.nearest import REPEATS
 from cosim.twin.judgement.pairing import JudgedPairing
 from cosim.twin.judgement.subject import Judged
 from cosim.twin.judgement.table import TABLE
@@ -38,8 +40,6 @@ from cosim.twin.telemetry.quantities import Quantity, Rows, ValuePairing
 Floats = NDArray[np.float64]
 Simulator = Callable[[Floats, int, Pairs], dict[str, Floats]]
 _KEPT = 8  # answers that are kept: fit and held-back data are simulated by the same runs
-_POINTS = 24  # of the bounds at which it is asked whether the scenario can make what was measured
-_WHOLE = 2.0  # s of CPU that a run of its own is taken to cost until one was made
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,7 +205,7 @@ class _Side:
         self._folder, self._workers, self._whole, self._window = folder, workers, whole, window
         self.simulator, self.how = self._simulator(loaded)
         self.shared, self.parts = self._cut()
-        self.cost = self._examine() if span == WHOLE else _WHOLE
+        self.cost = self._examine() if span == WHOLE else EXPENSIVE
 
     def _cut(self) -> tuple[_Shared, dict[str, Pairs]]:
         parts: dict[str, Pairs] = dict(self.recording.parts(self._held))
@@ -257,13 +257,13 @@ class _Side:
                 self.shared, self.parts = self._cut()
                 found = self.shared.run(start, 0)
             self._check(found)
-            return max(self.simulator.seconds, default=_WHOLE)
+            return max(self.simulator.seconds, default=EXPENSIVE)
         begun = time.process_time()
         other = shared.run(np.repeat(start, 4, axis=0), 1)
         cost = (time.process_time() - begun) / 4
         self._unpair(found, other)
         random = np.random.default_rng(np.random.SeedSequence([7, len(self._space)]))
-        some = np.concatenate([self._space.units(start), self._space.sample(_POINTS - 1, random)])
+        some = np.concatenate([self._space.units(start), self._space.sample(REPEATS - 1, random)])
         values = self._space.values(some)
         courses = checking.courses(self.recording)
         if courses:

@@ -23,19 +23,16 @@ from cosim.sources.tables.findings import Finding, Kind, as_warnings
 from cosim.sources.tables.timing import apart, gaps, holes, regular, runs, sampled, speeds
 from cosim.twin.judgement import course
 from cosim.twin.judgement.course import LEAST
-from cosim.twin.judgement.subject import BEYOND
+from cosim.twin.judgement.subject import BEYOND, FALSE
+from cosim.twin.judgement.table import SHAPE
 from cosim.twin.problem import CalibrationProblem as Task
 from cosim.twin.problem import Floats, MeasuredSignal, Observed
 
 _FITTED, _HELD_BACK = "fitted data: ", "data held back: "
-_APART = 0.2  # of the range, that no value lies in where there are two kinds
 _DRIFTS = 0.03  # of the median, that is reported: a meter of class 3 may be off by as much (IEC 62053-23)
 _PERCENT = 5.0  # from which on a load is no fraction: nothing is loaded five times
-_CHANCE = 1e-6  # expected runs by chance: 10,000 nodes have a false word in 1 of 100 recordings
-_ALONE = 1.5  # times as far from the median as all others: an outlier
+ALONE = 1.5  # times as far from the median as all others: an outlier
 _STRONG = 0.5  # correlation: a large effect (J. Cohen, Statistical Power Analysis, 1988, 3.2)
-_BETTER = 0.2  # than without a lag
-_BURST = 1000.0  # robust standard deviations
 _BROKEN = {"missing values", "impossible values", "lying node", "no values", "frozen time"}
 _SIGNED = {"level", "gain", "angle", "length", "acceleration", "price"}  # dimensions whose values may be negative
 
@@ -248,9 +245,9 @@ class _Examined:
     def _stuck(self, node: str, rows: NDArray[np.int64]) -> None:
         """A sensor that froze: one value in a run far longer than chance makes it in this signal.
 
-        With a share p of repetitions outside of the runs, n rows hold n p^k runs of k repetitions. A
-        value that has several long runs is a state (idle), not a fault; so is one that events often repeat, as
-        requests do that wait for nothing.
+        With a share p of repetitions outside of the runs, n rows hold n p^k runs of k repetitions: 10,000 nodes have a
+        false word as seldom as one recording has. A value that has several long runs is a state (idle), not a fault;
+        so is one that events often repeat, as requests do that wait for nothing.
         """
         values = self.values[rows]
         load = None if self.load is None else self.load[rows]
@@ -260,7 +257,7 @@ class _Examined:
         if not run.any() or len(rest) < 3:
             return
         share = float(np.clip(np.mean(np.diff(rest) == 0.0), 1e-3, 1.0 - 1e-9))
-        run = runs(values, max(least, math.ceil(math.log(_CHANCE / len(rows)) / math.log(share))))
+        run = runs(values, max(least, math.ceil(math.log(1e-4 * FALSE / len(rows)) / math.log(share))))
         starts = np.flatnonzero(run & ~np.concatenate([[False], run[:-1]]))
         states = {value for value in values[starts] if np.sum(values[starts] == value) > 2}
         if self.signal.times is not None and not regular(self.signal.times[rows]):
@@ -281,7 +278,7 @@ class _Examined:
         values = self.values[rows]
         apart_from_all = far(values, self.rules.outlier)
         away = np.abs(values - np.nanmedian(values)) if apart_from_all.any() else np.zeros(1)
-        if apart_from_all.any() and away[apart_from_all].min() < _ALONE * np.nanmax(away[~apart_from_all], initial=0.0):
+        if apart_from_all.any() and away[apart_from_all].min() < ALONE * np.nanmax(away[~apart_from_all], initial=0.0):
             # A few that go on where the others end are no fault.
             apart_from_all &= np.count_nonzero(apart_from_all) > 1 + PART * len(values)
         found = apart_from_all | spikes(values, self.rules.outlier)
@@ -294,7 +291,7 @@ class _Examined:
             ordered, others = np.sort(values[found]), values[np.isfinite(values) & ~found]
             between = [*(ordered[ordered > others.max()][:1] - others.max()),
                        *(others.min() - ordered[ordered < others.min()][-1:])]  # fmt: skip
-            if max(between, default=0.0) < _APART * float(np.ptp(values[np.isfinite(values)])):
+            if max(between, default=0.0) < 2.0 * SHAPE * float(np.ptp(values[np.isfinite(values)])):
                 return  # one kind, most of which are nearly equal: nothing is between two kinds
             message = f"{count} of {len(values)} values lie far from the median {middle:g}, the farthest {worst:g}"
             self._note("outliers", node, f"{message}: two kinds of rows, or faults; kept", count)
@@ -444,7 +441,7 @@ def lag(cause: Floats, effect: Floats, most: int = 20) -> SignalLag | None:
     if not known or not np.isfinite(without):
         return None
     best, _, shift = max(known)
-    return SignalLag(shift, best, without) if shift and best >= _STRONG and best >= without + _BETTER else None
+    return SignalLag(shift, best, without) if shift and best >= _STRONG and best >= without + 2.0 * SHAPE else None
 
 
 def correlation(cause: Floats, effect: Floats, shift: int = 0) -> float:
@@ -469,20 +466,15 @@ def examine_inputs(
     """Findings about an input with a row per time, (rows,) or (rows, nodes).
 
     `effect` is a measured series (rows,) with its name, which should follow the sum over nodes: when it follows another
-    row's, the two were not on one clock. Loads are bursty, so only outliers far beyond are reported, and none of a
-    quantity with two bounds. `limits` replaces the bounds of `unit`. Raises `ScenarioError` for values that are missing
-    or impossible.
+    row's, the two were not on one clock. Loads are bursty, so outliers are not reported. `limits` replaces the bounds
+    of `unit`. Raises `ScenarioError` for values that are missing or impossible.
     """
     table = values[:, None] if values.ndim == 1 else values
     nodes = nodes or [f"{name} {k + 1}" for k in range(table.shape[1])]
     groups = tuple(np.repeat(np.array(nodes), len(table)).tolist()) if table.shape[1] > 1 else None
     signal = MeasuredSignal(table.T.ravel(), unit, groups=groups)
-    bounded = np.isfinite(limits or bounds(unit)).all()
-    _, findings = examine(
-        {name: signal},
-        limits={name: limits} if limits else None,
-        rules=HygieneRules(outlier=np.inf if bounded else _BURST, least=0),
-    )
+    rules = HygieneRules(outlier=np.inf, least=0)
+    _, findings = examine({name: signal}, limits={name: limits} if limits else None, rules=rules)
     broken = [finding for finding in findings if finding.kind in _BROKEN]
     if broken:
         raise ScenarioError([

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.twin.judgement.course import Course
-from cosim.twin.judgement.judge import chance, corrected, judge, of_case, other_recordings, worst
+from cosim.twin.judgement.judge import chance, corrected, judge, of_case, others, worst
 from cosim.twin.judgement.pairs import pairs
 from cosim.twin.judgement.subject import RECORDING, Judged, JudgedStatistic, Subject
 from cosim.twin.judgement.table import ORDERLY, TABLE, WARM, figures
@@ -131,13 +131,35 @@ def test_the_recording_that_does_not_fit_is_named_with_its_size():
     made = np.stack([rows(np.repeat(draw, 3)) for draw in draws])
     subjects = tuple(Subject(f"{name} response", name) for name in names)
     sound = Judged(subjects, rows(np.ones(3)), lambda draw, seed: draw)
-    assert not [one for one in corrected(other_recordings([(sound, made)], draws)) if one.odd]
+    assert not [one for one in corrected(others([(sound, made)], draws)) if one.odd]
     lying = Judged(subjects, rows(np.array(list(slow.values()))), lambda draw, seed: draw)
-    found = [one for one in corrected(other_recordings([(lying, made)], draws)) if one.odd]
-    farthest = max(found, key=lambda one: abs(one.deviations))
-    assert farthest.check == RECORDING.name
-    assert farthest.subject.recording == "mid"
-    assert farthest.effect == pytest.approx(0.46, abs=0.12)
+    found = [one for one in corrected(others([(lying, made)], draws)) if one.odd]
+    lie = min(found, key=lambda one: one.others)
+    assert lie.check == RECORDING.name
+    assert lie.subject.recording == "mid"
+    assert lie.effect == pytest.approx(0.46, abs=0.12)
+    assert lie.others < 2.0  # the others agree with one another
+    assert all(one.others > 5.0 for one in found if one.subject.recording != "mid")
+
+
+def test_the_node_that_does_not_fit_the_others_is_named_with_its_size():
+    random = np.random.default_rng(8)
+    nodes = ("a", "b", "c")
+
+    def rows(mean):
+        values = [mean[k] * random.lognormal(0, 0.5, 300) for k in range(3)]
+        return np.stack([figures(Course(one)) for one in (*values, np.concatenate(values))])
+
+    draws = random.normal(1.0, 0.05, (300, 1))
+    made = np.stack([rows(np.repeat(draw, 3)) for draw in draws])
+    subjects = (*(Subject("power", node=name) for name in nodes), Subject("power"))
+    sound = Judged(subjects, rows(np.ones(3)), lambda draw, seed: draw)
+    assert not [one for one in corrected(others([(sound, made)], draws)) if one.odd]
+    lying = Judged(subjects, rows(np.array([1.0, 1.5, 1.0])), lambda draw, seed: draw)
+    found = [one for one in corrected(others([(lying, made)], draws)) if one.odd]
+    (lie,) = (one for one in found if one.subject.node == "b")
+    assert lie.effect == pytest.approx(0.5, abs=0.15)
+    assert str(lie).startswith("'power' of b does not fit: it is ")
 
 
 def test_names_that_are_exchanged_are_named_as_that():
