@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
+from cosim.contract.node_keys import Software
 from cosim.extensions.mlsysops.importing.bodies import Body, Descriptor, Value, fold, leftovers
 from cosim.extensions.mlsysops.importing.nodes import SIZES, framerate, hertz_of
 from cosim.sources.importing.document import plain_name
@@ -25,6 +28,8 @@ class Component:
     memory: float  # B, 0: asks for none
     gpu: bool  # asks for one
     where: Value  # in the file
+    host: str  # the node that it names, as in its file; "": none
+    software: dict[str, object]  # `runs` of that node; {}: no image
 
 
 def read_components(descriptors: list[Descriptor], clock: float, notices: list[Notice]) -> list[Component]:
@@ -63,9 +68,12 @@ def _component(
         speed = frequency or speed
         memory += size
         gpu = gpu or units
-        container.ignore("image", "command", "ports", "env", "image_pull_policy", "security_context")
+    software = _software(held, notices)
+    for container in held:
+        container.ignore("ports", "image_pull_policy", "security_context")
         container.leftover()
     rate = framerate(body.get("sensors"), notices)
+    node = body.body("node_placement", "placement").get("node")
     body.ignore(
         "node_placement", "placement", why="is for policy files (scheduler: mlsysops) with this file as application"
     )
@@ -95,7 +103,38 @@ def _component(
             f"data {INPUT} in, {OUTPUT} out",
         )
     )
-    return Component(name, rate, cores * speed / rate, limits.get(fold(written)), memory, gpu, body.value)
+    host = (node.text() if node else None) or ""
+    return Component(
+        name, rate, cores * speed / rate, limits.get(fold(written)), memory, gpu, body.value,
+        "" if host == "*" else host, software,
+    )  # fmt: skip
+
+
+def _software(containers: list[Body], notices: list[Notice]) -> dict[str, object]:
+    """The first container as `runs` of a node, which has one image; {} if it has none that can be."""
+    found: dict[str, object] = {}
+    for container in containers:
+        image, words = container.get("image"), [container.get("command"), container.get("args")]
+        variables = container.get("env", "environment")
+        if found:
+            if image is not None:
+                notices.append(image.note("ignored", f"a real node has one image, and runs '{found['image']}'"))
+            continue
+        pairs = [Body(item, notices) for item in variables.items()] if variables else []
+        named = [(one.get("name"), one.get("value")) for one in pairs]
+        own = {
+            "image": (image.text() if image else None) or "",
+            "command": [part.text() or "" for value in words if value is not None for part in value.items()],
+            "environment": {key.text() or "": (value.text() if value else "") or "" for key, value in named if key},
+        }
+        try:
+            Software.model_validate(own)
+        except ValidationError:
+            if image is not None:
+                notices.append(image.note("ignored", f"'{own['image']}' cannot be started as a node's software"))
+            continue
+        found = {key: value for key, value in own.items() if value}
+    return found
 
 
 def _platform(container: Body, notices: list[Notice]) -> tuple[float, float, float, bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cosim.contract.geo import LocalFrame
 from cosim.extensions.mlsysops.importing.apps import INPUT, OUTPUT, Component, read_components
-from cosim.extensions.mlsysops.importing.bodies import Descriptor
+from cosim.extensions.mlsysops.importing.bodies import Descriptor, fold
 from cosim.extensions.mlsysops.importing.nodes import GPU_SPEED, INTERFACES, NodeInfo, NodeInventory
 from cosim.sources.importing.document import plain_name, text_of
 from cosim.sources.importing.imported import Imported, Notice
@@ -29,6 +29,7 @@ def scenario(inventory: NodeInventory, descriptors: list[Descriptor], notices: l
     if not components:
         notices.append(_note("workloads", "no application has a component with containers; the scenario has no tasks"))
     origin = _places(inventory)
+    real = _start(inventory, components, notices)
     document: dict[str, object] = {
         "apiVersion": "cosim/v1",
         "kind": "Scenario",
@@ -39,7 +40,7 @@ def scenario(inventory: NodeInventory, descriptors: list[Descriptor], notices: l
     }
     if origin is not None:
         document["geo"] = {"origin": [origin[1], origin[0], "0 m"]}
-    document["adapters"] = {"continuum": {"scheduler": "least-loaded"}}
+    document["adapters"] = {"continuum": {"scheduler": "least-loaded"}, **({"network": {}} if real else {})}
     document["nodes"] = {node.name: node.keys for node in inventory.nodes}
     document["links"] = _links(inventory, notices)
     document["workloads"] = {
@@ -56,6 +57,23 @@ def scenario(inventory: NodeInventory, descriptors: list[Descriptor], notices: l
     }
     facts = {"nodes": len(inventory.nodes), "workloads": len(components), "clusters": len(inventory.clusters())}
     return Imported(text_of(document), tuple(notices), facts=facts)
+
+
+def _start(inventory: NodeInventory, components: list[Component], notices: list[Notice]) -> bool:
+    """Let nodes that components name run their images, when nodes are real; whether there is any."""
+    for component in components:
+        if not component.software:
+            continue
+        image, written = component.software["image"], fold(component.host)
+        node = next((one for one in inventory.nodes if one.written and fold(one.written) == written), None)
+        if node is not None and "runs" not in node.keys:
+            node.keys["runs"] = component.software
+            notices.append(component.where.note("note", f"'{node.name}' starts '{image}' when it is real"))
+            continue
+        why = "its node_placement names no node" if not written else f"'{component.host}' has no descriptor"
+        why = why if node is None else f"'{node.name}' has an image already, and a real node has one"
+        notices.append(component.where.note("ignored", f"'{component.name}' does not start '{image}': {why}"))
+    return any("runs" in node.keys for node in inventory.nodes)
 
 
 def _needs(component: Component, hosts: list[NodeInfo], notices: list[Notice]) -> dict[str, object]:

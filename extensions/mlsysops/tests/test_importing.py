@@ -16,8 +16,10 @@ from cosim.extensions.mlsysops.importing import read
 from cosim.extensions.mlsysops.importing.bodies import fold
 from cosim.extensions.mlsysops.importing.nodes import INTERFACES
 from cosim.scenario.load import load as load_scenario
+from cosim.scenario.plan.compile import plan_of
 from cosim.sources.importing.document import plain_name
 from cosim.sources.importing.write import write_scenario
+from cosim.testbed.launch.programs import programs
 from tests.forked import cosim
 
 # of our own making, in the shapes that the framework's own files have
@@ -115,7 +117,7 @@ def test_gpus_and_memory_are_asked_of_hosts_that_have_them(tmp_path):
     data = parsed(without)
     assert "accelerator" not in data["workloads"]["planner"]
     assert data["workloads"]["planner"]["memory"] == f"{9 * 2**30} B"  # the cloud states no limit
-    assert said(without, "components[0]", "ignored") == ["'detector' asks for a GPU, which no host has"]
+    assert said(without, "components[0]", "ignored")[1:] == ["'detector' asks for a GPU, which no host has"]
 
 
 def test_a_node_becomes_a_node(tmp_path):
@@ -166,6 +168,47 @@ def test_components_become_workloads(tmp_path):
     assert loads["planner"]["work"] == f"{2 * 2.4e9:.12g} cycles"
     assert parsed(imported)["title"] == "weeding"
     assert said(imported, "components[2]", "ignored") == ["component 'idle' has no containers, so no work"]
+
+
+PROBE = """\
+MLSysOpsApp:
+  name: probing
+  components:
+    - metadata: {name: probe}
+      node_placement: {node: Gateway_1}
+      containers:
+        - image: debian:bookworm-slim
+          command: [sleep]
+          args: [60]
+          env: [{name: PLACE, value: field}, {name: empty}]
+          ports: [{container_port: 80}]
+        - {image: sidecar}
+"""
+
+
+def test_a_component_that_names_its_node_starts_its_image_there(tmp_path):
+    later = PROBE.replace("name: probe}", "name: second}").replace("Gateway_1", "gateway-1")
+    away = PROBE.replace("name: probe}", "name: third}").replace("Gateway_1", "nowhere")
+    wrong = PROBE.replace("name: probe}", "name: fourth}").replace("debian:bookworm-slim", "No Image")
+    imported = read(files(tmp_path, NODE, VALIDATED, PROBE, later, away, wrong, APP))
+    data = parsed(imported)
+    assert data["nodes"]["gateway-1"]["runs"] == {
+        "image": "debian:bookworm-slim", "command": ["sleep", "60"], "environment": {"PLACE": "field", "empty": ""},
+    }  # fmt: skip
+    assert "runs" not in data["nodes"]["rover"]
+    assert data["adapters"]["network"] == {}
+    assert said(imported, "components[0]", "ignored") == [
+        "'second' does not start 'debian:bookworm-slim': 'gateway-1' has an image already, and a real node has one",
+        "'third' does not start 'debian:bookworm-slim': 'nowhere' has no descriptor",
+        "'fourth' does not start 'sidecar': 'gateway-1' has an image already, and a real node has one",
+        "'detector' does not start 'x': its node_placement names no node",
+    ]
+    assert said(imported, "image", "ignored")[0] == "a real node has one image, and runs 'debian:bookworm-slim'"
+    assert "'No Image' cannot be started as a node's software" in said(imported, "image", "ignored")
+    plan = plan_of(write_scenario(tmp_path / "out", imported), ["run.nodes=containers"])
+    assert [(one.node, one.image, one.command) for one in programs(plan.scene)] == [
+        ("gateway-1", "debian:bookworm-slim", ("sleep", "60"))
+    ]
 
 
 def test_without_a_far_edge_a_device_is_added(tmp_path):
@@ -262,6 +305,7 @@ KEYS = [
     "basic_interface", "power", "max_consumption", "components", "containers", "platform_requirements", "resources",
     "requests", "limits", "component_interactions", "component_name1", "metrics", "metric_id", "target", "nodes",
     "spec", "kind", "cluster_placement", "labels", "x",
+    "image", "command", "args", "env", "value", "node_placement", "node",
 ]  # fmt: skip
 trees = st.recursive(
     scalars,
