@@ -105,8 +105,21 @@ def _outputs() -> None:
     Driven(Copter(dynamics="rigid")).step(np.zeros(4), 0.001)
 
 
+def _looks() -> None:
+    """What is seen of the continuum by policies that decide by the clock, and by devices that are real."""
+    import numpy as np
+
+    from cosim.engine.continuum import Engine, Kind, System
+    from cosim.engine.continuum.looking import look_at, reach_of
+
+    one = np.zeros(1, np.int64)
+    engine = Engine(System(kinds=(Kind(),), kind=one, tier=one, present=np.ones(1, np.bool_)), 1)
+    look_at(engine.state.meta, one[:0].copy())
+    reach_of(engine.state.meta, one)
+
+
 def _environments() -> None:
-    """Many environments as one batch."""
+    """Many environments as one batch, of either model."""
     from importlib.util import find_spec
 
     if find_spec("gymnasium") is None:
@@ -115,10 +128,11 @@ def _environments() -> None:
 
     with tempfile.TemporaryDirectory(prefix="cosim-precompile-") as folder:
         scenario = Path(folder) / "small.cosim.yaml"
-        scenario.write_text(SMALL)
-        made = ContinuumVectorEnv(scenario, 1, tasks=2)
-        made.reset(seed=1)
-        made.step(made.action_space.sample())
+        for adapter in ("interval: {slots: 4}", "continuum: {}"):
+            scenario.write_text(SMALL.replace("ADAPTER", adapter))
+            made = ContinuumVectorEnv(scenario, 1, tasks=2)
+            made.reset(seed=1)
+            made.step(made.action_space.sample())
 
 
 def _air() -> None:
@@ -137,10 +151,12 @@ kind: Scenario
 name: small
 run: {duration: 3 min, step: 1 min}
 adapters:
-  interval: {slots: 4}
+  ADAPTER
 nodes:
   edge-[1..2]: {kind: edge, cpu: 2 x 2 GHz, memory: 4 GB}
   camera: {kind: device}
+links:
+  - {between: [camera, "edge-*"], rate: 50 Mbit/s}
 workloads:
   jobs: {from: camera, arrivals: every 40 s, input: 10 MB, work: 30 Gcycles}
 """
@@ -152,7 +168,7 @@ def _extensions() -> list[str]:
     return [*project["entry-points"]["cosim.adapters"].values()]
 
 
-PARTS = (_machines, _camera, _gpus, _requests, _vehicular, _outputs, _air, _environments)
+PARTS = (_machines, _camera, _gpus, _requests, _vehicular, _outputs, _air, _looks, _environments)
 
 
 def precompile(names: list[str]) -> None:

@@ -30,7 +30,7 @@ from cosim.contract.faults import LinkChanges
 from cosim.contract.frame import Frame
 from cosim.contract.plugins import load
 from cosim.engine.continuum.engine import Deciding, Engine
-from cosim.engine.continuum.stepping import reach_of
+from cosim.engine.continuum.looking import reach_of
 from cosim.schedulers import scheduler
 
 log = logging.getLogger(__name__)
@@ -268,7 +268,7 @@ class ContinuumAdapter(InMemory[ContinuumConfig]):
     def _reach(self, time: float, devices: NDArray[np.int64]) -> Frame:
         """What a scheduler of the run would know about hosts, for the real devices whose workloads are left to them."""
         devices = devices[self._present[devices]]
-        serving, seconds = reach_of(self._engine.state, devices)
+        serving, seconds = reach_of(self._engine.state.meta, devices)
         hosts = self._engine.state.hosts
         columns: dict[str, NDArray[np.generic]] = {
             "host": np.tile(hosts["slot"].astype(np.int32), len(devices)),

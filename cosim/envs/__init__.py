@@ -6,7 +6,7 @@
     env = gymnasium.make("cosim/Continuum-v1", scenario="fog-interval")
 
 - `cosim/Continuum-v1`: one decision per interval about all tasks, centrally (adapters `interval`, `continuum`);
-  `gymnasium.make_vec` runs many at once as one compiled batch (adapter `interval`, extension `cosco`).
+  `gymnasium.make_vec` runs many at once as one compiled batch (extension `cosco`).
 - `cosim/Offload-v1`: one decision per task (adapter `continuum`).
 - `cosim.envs.MultiEdge` (`cosim/MultiEdge-v1`, PettingZoo parallel): one agent per edge host decides about the
   waiting tasks that are nearest to it, per interval.

@@ -117,7 +117,7 @@ class PerState(_Learning):
         if self._known is None or self._brancher is None:
             from cosim.engine.continuum.branch import Brancher
 
-            self._known, self._brancher = _known(engine), Brancher(engine, arrivals=False)
+            self._known, self._brancher = fixed_columns(engine), Brancher(engine, arrivals=False)
             self._number(view.hosts)
         state = step_state(view, self._interval, self._known)
         self._brancher.hold()
@@ -128,7 +128,7 @@ class PerState(_Learning):
         return Decisions(state.tasks["task"][chosen].astype(np.int64), found[chosen])
 
 
-def _known(engine: Engine) -> Records:
+def fixed_columns(engine: Engine) -> Records:
     """HOST rows with what does not change: powers without load and at full load, and prices. NaN: none is given."""
     s = engine.state
     of = s.nodes["kind"][s.hosts["slot"]]
@@ -258,13 +258,10 @@ def per_machine(policy: Policy) -> Callable[..., int]:
 
 def chances(numbers: NDArray[Any], moment: float) -> Floats:
     """A uniform draw in [0, 1) of each task's own, for this moment: a hash by the finaliser of SplitMix64."""
-    step, low = 0x9E3779B97F4A7C15, 2**64 - 1
-    found = []
-    for number in np.asarray(numbers, np.int64).tolist():
-        z = (int(np.float64(moment).view(np.uint64)) + (number + 1) * step) & low
-        for _ in range(2):
-            z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & low
-            z = ((z ^ z >> 27) * 0x94D049BB133111EB) & low
-            z = ((z ^ z >> 31) + step) & low
-        found.append((z >> 11) * 2.0**-53)
-    return np.array(found, np.float64)
+    step = np.uint64(0x9E3779B97F4A7C15)
+    z = np.array([moment], np.float64).view(np.uint64) + (np.asarray(numbers, np.int64) + 1).view(np.uint64) * step
+    for _ in range(2):
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = (z ^ (z >> np.uint64(31))) + step
+    return (z >> np.uint64(11)) * 2.0**-53

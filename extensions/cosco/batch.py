@@ -6,7 +6,8 @@ A world is a row of `cosim.extensions.cosco.interval.layout.RULES`. What is writ
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import namedtuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,20 +25,9 @@ Masks = NDArray[np.int8]
 
 LOOK, STEP, END = range(3)  # what to do with a world: show it, decide and go on, or show that it has ended
 
-_NAMES = HOST.names or ()
-_TASKS, _DEMAND, _UTILISATION, _MEMORY, _POWER, _UP = (
-    _NAMES.index(name) for name in ("tasks", "demand", "utilisation", "memory", "power", "up")
-)
-_COLUMNS = TASK.names or ()
-(
-    _NUMBER, _DEVICE, _WORKLOAD, _HOST, _MOVABLE, _INPUT, _WORK, _ASKED, _SIZE, _DEADLINE, _AGE, _CHANCE,
-) = (
-    _COLUMNS.index(name)
-    for name in (
-        "task", "device", "workload", "host", "movable", "input", "work", "demand", "memory", "deadline", "age",
-        "chance",
-    )
-)  # fmt: skip
+# numbers of columns, by their names
+OF_HOST: Any = namedtuple("OF_HOST", HOST.names or ())(*range(len(HOST.names or ())))
+OF_TASK: Any = namedtuple("OF_TASK", TASK.names or ())(*range(len(TASK.names or ())))
 _MEGA = 1e6
 _STEP, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
@@ -52,7 +42,7 @@ class Unchanging(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Observations, of all worlds or of one, and the W of the hosts (N, H)."""
+    """Observations, of all worlds or of one, and the W of the hosts (N, H), 0 where they are not known."""
 
     hosts: Floats
     tasks: Floats
@@ -62,8 +52,22 @@ class Seen(NamedTuple):
     power: Floats
 
 
+@jit
+def row_of(seen: Seen, k: int) -> Seen:
+    """The arrays of world k."""
+    return Seen(seen.hosts[k], seen.tasks[k], seen.reach[k], seen.host_mask[k], seen.task_mask[k], seen.power[k])
+
+
+@jit
+def blank(seen: Seen) -> None:
+    """Show that a world has ended."""
+    seen.hosts[:] = seen.tasks[:] = 0.0
+    seen.reach[:] = MOST
+    seen.host_mask[:] = seen.task_mask[:] = 0
+
+
 @part
-def _finite(x: float) -> float:
+def bounded(x: float) -> float:
     """As `cosim.envs.spaces` bounds figures."""
     if np.isnan(x):
         return UNKNOWN
@@ -75,7 +79,7 @@ def _finite(x: float) -> float:
 
 
 @part
-def _chance(number: int, bits: np.uint64) -> float:
+def draw(number: int, bits: np.uint64) -> float:
     """As `cosim.schedulers.models` draws for a task; `bits` are those of the moment."""
     z = bits + np.uint64(number + 1) * _STEP
     for _ in range(2):
@@ -124,7 +128,7 @@ def _look(w: Record, given: Unchanging, shown: int, seen: Seen) -> int:
     for h in range(len(hosts)):
         for column in range(given.fixed.shape[1]):
             hosts[h, column] = given.fixed[h, column]
-        hosts[h, _TASKS] = hosts[h, _DEMAND] = hosts[h, _MEMORY] = 0.0
+        hosts[h, OF_HOST.tasks] = hosts[h, OF_HOST.demand] = hosts[h, OF_HOST.memory] = 0.0
     count, room = 0, len(tasks)
     for i in range(w.slot_count):
         slot = memory.slot(w.slots, i)
@@ -132,19 +136,19 @@ def _look(w: Record, given: Unchanging, shown: int, seen: Seen) -> int:
             continue
         asked = base(w, i)
         if slot.host >= 0:
-            hosts[slot.host, _TASKS] += 1.0
-            hosts[slot.host, _DEMAND] += asked
-            hosts[slot.host, _MEMORY] += slot.ram
+            hosts[slot.host, OF_HOST.tasks] += 1.0
+            hosts[slot.host, OF_HOST.demand] += asked
+            hosts[slot.host, OF_HOST.memory] += slot.ram
         if count < room:
             row = tasks[count]
-            row[_NUMBER], row[_DEVICE], row[_WORKLOAD] = slot.container, -1.0, slot.profile
-            row[_HOST], row[_MOVABLE] = slot.host, 1.0 if slot.host >= 0 else 0.0
-            row[_INPUT] = row[_SIZE] = _finite(slot.ram * _MEGA)
-            row[_WORK] = _finite(max(slot.work - slot.done, 0.0) * _MEGA)
-            row[_ASKED] = _finite(asked * _MEGA)
-            row[_DEADLINE] = _finite((slot.created + slot.deadline - (w.now - 1)) * w.length)
-            row[_AGE] = _finite((w.now - slot.start) * w.length)
-            row[_CHANCE] = _chance(slot.container, bits)
+            row[OF_TASK.task], row[OF_TASK.device], row[OF_TASK.workload] = slot.container, -1.0, slot.profile
+            row[OF_TASK.host], row[OF_TASK.movable] = slot.host, 1.0 if slot.host >= 0 else 0.0
+            row[OF_TASK.input] = row[OF_TASK.memory] = bounded(slot.ram * _MEGA)
+            row[OF_TASK.work] = bounded(max(slot.work - slot.done, 0.0) * _MEGA)
+            row[OF_TASK.demand] = bounded(asked * _MEGA)
+            row[OF_TASK.deadline] = bounded((slot.created + slot.deadline - (w.now - 1)) * w.length)
+            row[OF_TASK.age] = bounded((w.now - slot.start) * w.length)
+            row[OF_TASK.chance] = draw(slot.container, bits)
             if count >= shown:
                 task_mask[count] = 1
                 for h in range(len(given.way)):
@@ -157,11 +161,11 @@ def _look(w: Record, given: Unchanging, shown: int, seen: Seen) -> int:
     for h in range(len(hosts)):
         host = memory.host(w.hosts, h)
         power[h] = host.joules / w.length
-        hosts[h, _DEMAND] = _finite(hosts[h, _DEMAND] * _MEGA)
-        hosts[h, _UTILISATION] = _finite(host.used / host.mips)
-        hosts[h, _MEMORY] = _finite((host.ram - hosts[h, _MEMORY]) * _MEGA)
-        hosts[h, _POWER] = _finite(power[h])
-        hosts[h, _UP] = 1.0 if host.up != 0 else 0.0
+        hosts[h, OF_HOST.demand] = bounded(hosts[h, OF_HOST.demand] * _MEGA)
+        hosts[h, OF_HOST.utilisation] = bounded(host.used / host.mips)
+        hosts[h, OF_HOST.memory] = bounded((host.ram - hosts[h, OF_HOST.memory]) * _MEGA)
+        hosts[h, OF_HOST.power] = bounded(power[h])
+        hosts[h, OF_HOST.up] = 1.0 if host.up != 0 else 0.0
         host_mask[h] = 1 if host.up != 0 else 0
     return count
 
@@ -180,11 +184,7 @@ def advance(
     for k in range(len(what)):
         w = memory.rules(rules, k)
         if what[k] == END:
-            seen.hosts[k, :] = 0.0
-            seen.tasks[k, :] = 0.0
-            seen.reach[k, :] = MOST
-            seen.host_mask[k, :] = 0
-            seen.task_mask[k, :] = 0
+            blank(row_of(seen, k))
             counts[k] = 0
             continue
         if what[k] == STEP:
@@ -192,6 +192,5 @@ def advance(
             if not begin(w):
                 return k
         following[k] = _happen(w, events, w.now - 1, following[k])
-        mine = Seen(seen.hosts[k], seen.tasks[k], seen.reach[k], seen.host_mask[k], seen.task_mask[k], seen.power[k])
-        counts[k] = _look(w, given, min(counts[k], room), mine)
+        counts[k] = _look(w, given, min(counts[k], room), row_of(seen, k))
     return len(what)

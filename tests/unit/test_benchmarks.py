@@ -34,6 +34,7 @@ TINY = {
     "predictor": ["--data", str(DATA / "cloud_traces"), "--vms", "6", "--seeds", "1"],
     "schedulers": ["--instances", "1", "--limit", "0.2", "--large", "0"],
     "learners": ["--tasks", "yard", "--learners", "dqn", "--seeds", "2", "--steps", "700", "--workers", "1"],
+    "queues": ["--tasks", "20000", "--rounds", "1"],
     "branch": ["--hosts", "5", "--candidates", "20"],
     "vector": ["--hosts", "6", "--environments", "2", "--intervals", "5", "--rounds", "1", "--compared", "2"],
     "whatif": ["--scenario", "hello", "--now", "5", "--horizon", "2", "--candidates", "2", "--verify", "0"],

@@ -64,7 +64,7 @@ class BatchColumns:
         return iter(self.columns)
 
 
-class _Replica(Engine):
+class Replica(Engine):
     """An engine that can be set back to time 0 with other values."""
 
     def _begin(self) -> None:
@@ -193,7 +193,7 @@ class Batcher:
             raise ValueError("the timeline is not in the order of time")
         self._workers = max(1, workers or os.cpu_count() or 1)
         self._scheduler, self._options = scheduler, options
-        self._idle: SimpleQueue[_Replica] = SimpleQueue()
+        self._idle: SimpleQueue[Replica] = SimpleQueue()
         self._built = 0
         self._names = (
             *_COUNTS, *(f"failed.{name}" for name in STATUS_NAMES[1:]), "response.mean",
@@ -222,7 +222,7 @@ class Batcher:
 
         workers = max(1, min(self._workers, total))
         while self._built < workers:  # here, not in the threads: numba compiles one thing at a time
-            self._idle.put(_Replica(self._system, 0, self._scheduler, **self._options))
+            self._idle.put(Replica(self._system, 0, self._scheduler, **self._options))
             self._built += 1
         if workers == 1:
             some(0, total)
@@ -238,7 +238,7 @@ class Batcher:
         return BatchColumns(columns, np.array(keys, np.uint64), found)
 
     def _one(
-        self, engine: _Replica, seed: int, changes: Sequence[tuple[Change, float]], row: Floats
+        self, engine: Replica, seed: int, changes: Sequence[tuple[Change, float]], row: Floats
     ) -> Mapping[str, float]:
         """One run; its figures go to `row`."""
         if self._start is None:

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.contract.records import Records
-from cosim.engine.continuum.layout import APART, BESIDE, COULD_HOLD, DOWN, FREE, JOIN, MOVE, NEW, RUN, UP, KernelState
+from cosim.engine.continuum.layout import DOWN, FREE, JOIN, MOVE, NEW, RUN, UP, KernelState
 from cosim.engine.continuum.ledger import read_links, read_meters
+from cosim.engine.continuum.looking import look_at
 from cosim.engine.continuum.numbering import first_link_station, processor
-from cosim.engine.continuum.resources import clocks
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -171,97 +170,6 @@ def rows_of(s: KernelState, decisions: Decisions, *, check: bool = True) -> NDAr
     return np.stack([rows, host], axis=1)
 
 
-def reach_of(s: KernelState, devices: Ints) -> tuple[Ints, Floats]:
-    """(n,) slots of the nodes that serve devices, -1: none, and (n, hosts) s from them to each host.
-
-    The same as a scheduler's input about tasks that the devices would make now.
-    """
-    serving = []
-    for device in devices.tolist():
-        found = _serving(s, device)
-        if found < 0:  # as `cosim.engine.continuum.paths.serving_node`: the far end of its fastest wire
-            wires = s.access[s.nodes[device]["first_link"] :][: s.nodes[device]["links"]]
-            rows = s.links[wires[s.links[wires]["up"] != 0]]
-            if len(rows):
-                best = rows[int(rows["cost"].argmin())]
-                found = int(best["b"] if best["a"] == device else best["a"])
-        serving.append(found)
-    return np.array(serving, np.int64), _reach(s, devices, devices)
-
-
-def _serving(s: KernelState, device: int) -> int:
-    """The node that serves a device over the air or is the device itself, -1."""
-    node = s.nodes[device]
-    if node["infra"] >= 0:
-        return device
-    return int(node["cell"]) if node["covered"] else -1
-
-
-def _reach(s: KernelState, at: Ints, devices: Ints) -> Floats:
-    """(n, hosts) s to each host from where the data of each task is."""
-    found = np.full((len(at), len(s.hosts)), np.inf)
-    for k, (here, device) in enumerate(zip(at.tolist(), devices.tolist(), strict=True)):
-        serving = here if here != device else _serving(s, device)
-        if serving >= 0:
-            found[k] = s.reach[s.nodes["infra"][serving]]
-        if here == device:
-            node = s.nodes[device]
-            for link in s.access[node["first_link"] : node["first_link"] + node["links"]]:
-                row = s.links[link]
-                far = s.nodes["infra"][row["b"] if row["a"] == device else row["a"]]
-                if row["up"] and far >= 0:
-                    found[k] = np.minimum(found[k], row["cost"] + s.reach[far])
-    return found
-
-
-def _left(s: KernelState, tasks: Records) -> Floats:
-    """Cycles that are still to be done."""
-    left: Floats = tasks["rest"].copy()
-    left[tasks["phase"] == DOWN] = 0.0
-    runs = tasks["phase"] == RUN
-    left[runs & (tasks["station"] >= s.meta["first_accelerator"])] = 0.0
-    on = np.flatnonzero(runs & (tasks["station"] >= 0) & (tasks["station"] < s.meta["first_accelerator"]))
-    station = s.stations[tasks["station"][on]]
-    # as `cosim.engine.continuum.station`: what one task gets in virtual time since it was last brought up to date
-    active = np.maximum(station["active"], 1)
-    rate = station["rate"] / (1.0 + station["contention"] * (np.minimum(active, station["servers"]) - 1))
-    share = np.minimum(rate, rate * station["servers"] / active)
-    virtual = station["virtual"] + share * (float(s.meta["now"][0]) - station["since"])
-    waits = (tasks["child"][on] == -2) | (tasks["waits"][on] != 0)
-    units = np.where(waits, tasks["tag"][on], np.maximum(tasks["tag"][on] - virtual, 0.0))
-    # as `cosim.engine.continuum.machine`: a slower clock needs fewer cycles for work that it does not slow down as much
-    c, fastest = s.workloads["sensitivity"][tasks["workload"][on]], s.kinds["clock"][s.nodes["kind"][tasks["host"][on]]]
-    left[on] = units / (c + (1.0 - c) * clocks(s, tasks["host"][on]) / fastest)
-    return left
-
-
-def _narrow(s: KernelState, reach: Floats, rows: Ints) -> Floats:
-    """`reach` without the hosts that could never run the tasks in these rows."""
-    tasks = s.tasks[rows]
-    asking = np.flatnonzero(
-        (tasks["operations"] > 0.0)
-        | (s.workloads["memory"][tasks["workload"]] > 0.0)
-        | (s.workloads["storage"][tasks["workload"]] > 0.0)
-    )
-    if len(asking) and not len(s.machines):
-        reach[asking[tasks["operations"][asking] > 0.0]] = np.inf
-    elif len(asking):
-        from cosim.engine.continuum.equipment import equipment  # compiled for systems with machines
-
-        for k in asking.tolist():
-            for h, slot in enumerate(s.hosts["slot"].tolist()):
-                if not equipment(int(s.meta["self"][0]), int(COULD_HOLD), slot, int(rows[k]), 0.0):
-                    reach[k, h] = np.inf
-    return reach
-
-
-def _permitted(s: KernelState, loads: Ints) -> NDArray[np.bool_]:
-    """(n, hosts) as `cosim.engine.continuum.paths.permitted`, of tasks of these workloads (n,)."""
-    broken = (s.bonds == APART).astype(int) @ (s.beside > 0) + (s.bonds == BESIDE).astype(int) @ (s.beside == 0)
-    found: NDArray[np.bool_] = ((s.allowed[:, s.hosts["slot"]] != 0) & (broken == 0))[loads]
-    return found
-
-
 def look(s: KernelState, before: Readings, ended: dict[str, NDArray[Any]]) -> View:
     """The view at the present time of the interval that began with the readings `before`."""
     after = read(s)
@@ -271,19 +179,19 @@ def look(s: KernelState, before: Readings, ended: dict[str, NDArray[Any]]) -> Vi
     live = s.tasks[number]
     waits = live["held"] != 0
     held = live[waits]
-    placed = live[(live["host"] >= 0) & (live["join"] < 0)]
+    has = (live["host"] >= 0) & (live["join"] < 0)
+    placed = live[has]
     pending = {name: held[name].copy() for name in PENDING if name not in DERIVED}
     for name in ("memory", "storage"):
         pending[name] = s.workloads[name][held["workload"]]
     pending["stage"] = np.where(held["job"] >= 0, held["stage"] - s.workloads["first_stage"][held["workload"]], -1)
-    own, kinds = s.stations[processor(held["device"])], s.kinds[s.nodes["kind"][held["device"]]]
-    pending["own_speed"], pending["own_tasks"] = kinds["clock"] * own["servers"], own["active"] + own["queued"]
+    reach, _, pending["own_speed"] = look_at(s.meta, number[waits])
+    own = s.stations[processor(held["device"])]
+    pending["own_tasks"] = own["active"] + own["queued"]
     where = s.nodes["host"][placed["host"]]
     rows = {name: placed[name].copy() for name in PLACED if name not in DERIVED}
     rows["host"] = np.where(where < 0, -2, where)
-    rows["left"] = _left(s, placed)
-    at = s.nodes["infra"][placed["host"]]
-    moves = np.where((at >= 0)[:, None], s.reach[at], np.inf)
+    moves, rows["left"], _ = look_at(s.meta, number[has])
     rows["movable"] = (where >= 0) & ((placed["phase"] == RUN) | ((placed["phase"] == UP) & (placed["job"] < 0)))
     busy, joules = after.busy - before.busy, after.energy - before.energy
     safe = span if span > 0.0 else 1.0
@@ -299,11 +207,6 @@ def look(s: KernelState, before: Readings, ended: dict[str, NDArray[Any]]) -> Vi
         "sent": carried[0::2].copy(), "received": carried[1::2].copy(),
         "active": stations["active"][0::2] + stations["active"][1::2],
     }  # fmt: skip
-    reach = _narrow(s, _reach(s, held["at"], held["device"]), number[waits])
-    if s.meta["bound"][0]:
-        reach[~_permitted(s, held["workload"])] = np.inf
-        moves[~_permitted(s, placed["workload"]) & (where[:, None] != np.arange(len(s.hosts)))] = np.inf
-        pending["own_speed"] *= s.allowed[held["workload"], held["device"]]
     return View(after.time, pending, reach, rows, moves, hosts, links, ended)
 
 

@@ -9,6 +9,7 @@ from gymnasium.vector import AutoresetMode  # noqa: E402
 
 from cosim.contract.errors import ScenarioError  # noqa: E402
 from cosim.envs import ContinuumVectorEnv, scaled  # noqa: E402
+from cosim.schedulers.state import TASK  # noqa: E402
 
 INTERVALS, SEEDS, ROWS = 12, 8, 6
 ID = "cosim/Continuum-v1"
@@ -117,6 +118,98 @@ def test_one_that_ends_begins_anew_in_the_same_step_as_the_librarys_do(scenario)
     theirs.close()
 
 
+@pytest.fixture(scope="module")
+def continuum(tmp_path_factory):
+    """Graphs, accelerators, machines that sleep, bound workloads, tariffs, failures, and devices of several sorts."""
+    path = tmp_path_factory.mktemp("edge") / "edge.cosim.yaml"
+    path.write_text("""
+apiVersion: cosim/v1
+kind: Scenario
+name: edge
+run: {duration: 12 s, step: 500 ms, seed: 3}
+adapters:
+  continuum: {decide: 1 s, discipline: {edge: fcfs}, drop_late: true}
+kinds:
+  gpu-edge:
+    kind: edge
+    cpu: 2 x 3.3 GHz
+    memory: 3 GB
+    accelerators: {gpu: {units: 1 x 10 TFLOPS, idle: 15 W, max: 70 W}}
+    scaling: {platform: xeon-1220, governor: ondemand}
+    sleep: {after: 1 s, power: 4 W, wake: 300 ms, wake_power: 60 W}
+    boot: {time: 1 s, power: 60 W, off: 1 W}
+tariffs:
+  solar: {price: 0.30 /kWh, carbon: 400 g/kWh, repeat: 5 s, windows: [{from: 2 s, to: 4 s, price: 0.05 /kWh}]}
+nodes:
+  gpu-[1..2]: {kind: gpu-edge}
+  edge-[1..3]: {kind: edge, cpu: 2 x 2 GHz, memory: 4 GB, power: {idle: 53.7 W, max: 100.1 W}, cost: {tariff: solar}}
+  cloud: {kind: cloud, cpu: 16 x 3 GHz, cost: {cpu: 0.04 /h}}
+  device-[1..5]: {kind: device, cpu: 1 x 1 GHz}
+  sensor: {kind: device}
+links:
+  - {between: [device-*, edge-1], rate: 20 Mbit/s, delay: 2 ms}
+  - {between: [device-1, edge-2], rate: 30 Mbit/s, delay: 1 ms}
+  - {between: [sensor, edge-2], rate: 30 Mbit/s, delay: 1 ms}
+  - {between: [edge-1, edge-2], rate: 100 Mbit/s, delay: 2 ms, jitter: 500 us}
+  - {between: [edge-1, edge-3], rate: 100 Mbit/s, delay: 2 ms}
+  - {between: [edge-2, "gpu-*"], rate: 100 Mbit/s, delay: 2 ms}
+  - {between: [edge-1, cloud], rate: 1 Gbit/s, delay: 20 ms}
+workloads:
+  jobs:
+    {from: [device-*, sensor], arrivals: poisson 0.8 Hz, input: 400 kB, output: 5 kB, work: exponential 2 Gcycles,
+     deadline: 3 s, memory: 500 MB}
+  see:
+    {from: device-*, arrivals: every 1500 ms, input: 200 kB, output: 2 kB, work: 400 Mcycles, class: memory,
+     accelerator: {gpu: exponential 1.5 TFLOP}, memory: 2 GB}
+  apart:
+    {from: device-*, arrivals: poisson 0.3 Hz, input: 200 kB, work: 900 Mcycles,
+     anti_affinity: {hosts: edge-1, workloads: [jobs]}}
+  near: {from: device-2, arrivals: poisson 0.5 Hz, input: 200 kB, work: 900 Mcycles, affinity: {hosts: "kind:edge"}}
+  graph:
+    from: device-3
+    arrivals: every 1 s
+    input: 100 kB
+    graph:
+      first: {work: 200 Mcycles, output: 180 kB, where: device}
+      left: {work: 600 Mcycles, output: 4 kB, after: [first]}
+      right: {work: 2 Gcycles, output: 1 kB, after: [first]}
+      last: {work: 100 Mcycles, output: 1 kB, after: [left, right]}
+events:
+  - {at: 0 s, do: fail, node: edge-3, for: 2 s}
+  - {at: 3 s, do: fail, node: gpu-1, for: 1500 ms}
+  - {at: 4300 ms, do: degrade, link: edge-1/cloud, rate: 10 %, for: 2 s}
+  - {at: 6 s, do: fail, node: edge-1, for: 700 ms}
+""")
+    return path
+
+
+@pytest.mark.parametrize(("mode", "rows", "overrides"), [
+    (AutoresetMode.NEXT_STEP, 12, ()),
+    (AutoresetMode.SAME_STEP, 40, ("run.step=300 ms", "adapters.continuum.decide=700 ms")),
+])  # fmt: skip
+def test_a_batch_on_the_continuum_is_to_the_bit_the_librarys_of_single_environments(continuum, mode, rows, overrides):
+    one = {"scenario": continuum, "tasks": rows, "overrides": overrides}
+    many = gymnasium.make_vec(ID, 2, "vector_entry_point", **one, autoreset_mode=mode)
+    makers = [lambda: gymnasium.make(ID, **one, disable_env_checker=True)] * 2
+    theirs = gymnasium.vector.SyncVectorEnv(makers, autoreset_mode=mode)
+    found, expected = many.reset(seed=5), theirs.reset(seed=5)
+    chance = np.random.Generator(np.random.PCG64(3))
+    ends, moved, most, failed = 0, 0, 0, 0
+    for _ in range(30):
+        alike(found, expected)
+        seen = found[0]
+        moved += (seen["tasks"][..., TASK.names.index("movable")] > 0.0).sum()
+        most, failed = max(most, found[-1]["left_out"].max()), failed + (seen["host_mask"] == 0).sum()
+        played = chance.integers(0, many.single_action_space.nvec[0], (2, rows))
+        found, expected = many.step(played), theirs.step(played)
+        ends += int(found[3].any())
+    alike(found, expected)
+    assert ends >= 1
+    assert failed > 10
+    assert (most > 0, moved > 10) == (rows == 12, rows == 40)
+    theirs.close()
+
+
 def alike(found, expected):
     """Whether two answers are the same to the bit, tuples and dicts within them too."""
     if isinstance(expected, dict):
@@ -176,13 +269,13 @@ def test_what_is_no_answer_is_refused(scenario):
         env.reset(seed=[1, 2, 3])
 
 
-def test_a_scenario_that_cannot_be_batched_is_refused(scenario):
+def test_a_scenario_that_cannot_be_batched_is_refused(scenario, continuum):
     other = scenario.with_name("other.cosim.yaml")
-    begin = "  interval: {demand: 1 GHz, peak: 3 GHz, slots: 14, boot: 5 s, switch_off: true}"
-    end = "links:\n  - {between: [camera-*, edge-1], rate: 1 Gbit/s, delay: 1 ms}\nworkloads:"
-    other.write_text(scenario.read_text().replace(begin, "  continuum: {}").replace("workloads:", end))
-    with pytest.raises(ScenarioError, match="with the adapter 'interval' alone") as reported:
+    other.write_text(continuum.read_text().replace("adapters:\n", "adapters:\n  radio: {model: ci}\n"))
+    with pytest.raises(ScenarioError, match="one adapter alone, interval or continuum, in this process") as reported:
         gymnasium.make_vec(ID, num_envs=2, vectorization_mode="vector_entry_point", scenario=other)
     assert "vectorization_mode='sync'" in str(reported.value)
+    with pytest.raises(ScenarioError, match="a batch is without fleets"):
+        ContinuumVectorEnv(continuum, 2, overrides=["adapters.continuum.deciding={on: cloud, as: 5 ms}"])
     with pytest.raises(ValueError, match="asks for no decision"):
         ContinuumVectorEnv(scenario, 2, overrides=["adapters.interval.step=1 h"])

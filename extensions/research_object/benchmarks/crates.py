@@ -72,6 +72,7 @@ TABLES: dict[str, DocsTable] = {
     "orders": DocsTable("benchmarks/vehicles.md", "orders"),
     "pictures": DocsTable("benchmarks/commands.md", "pictures"),
     "predictor": DocsTable("benchmarks/predictor.md", "predictor --data {data}/cloud_traces", "data"),
+    "queues": DocsTable("benchmarks/continuum.md", "queues"),
     "radio": DocsTable("radio.md", "radio"),
     "record": DocsTable("benchmarks/figures.md", "record"),
     "remote": DocsTable("benchmarks/figures.md", "remote"),
