@@ -231,8 +231,7 @@ class Linked:
         """s from the arrival of the requests, by the edges where they come in, to each result at its target."""
         at = time.monotonic() + AHEAD
         for q, mine in requests.items():
-            self.programs[q].stdin.write(json.dumps([at, mine]) + "\n")
-            self.programs[q].stdin.flush()
+            print(json.dumps([at, mine]), file=self.programs[q].stdin, flush=True)
         return [self.answers.get(timeout=PATIENCE)[1] - at for _ in range(count)]
 
     def _travel(self) -> None:
