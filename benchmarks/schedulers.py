@@ -240,6 +240,10 @@ def main() -> None:
     arguments.add_argument("--descend", type=int, default=0, help="of network: steps on each instance, beside it")
     arguments.add_argument("--nodes", choices=["process", "containers"], default="process", help="of edges")
     arguments.add_argument("--rounds", type=int, default=1, help="of edges")
+    arguments.add_argument("--first-round", type=int, default=0, help="of edges")
+    arguments.add_argument(
+        "--links", action="store_true", help="emulated ones between edges, in namespaces or containers"
+    )
     arguments.add_argument("--requests", type=int, nargs="+", default=[50, 100, 200, 500, 1000], help="of edges")
     options = arguments.parse_args()
     if options.job == "table":
@@ -249,7 +253,9 @@ def main() -> None:
     if options.job == "edges":
         from benchmarks import five_edges
 
-        data, tables = five_edges.compare(options.nodes, options.rounds, tuple(options.requests))
+        data, tables = five_edges.compare(
+            options.nodes, options.rounds, tuple(options.requests), links=options.links, first=options.first_round
+        )
         print_result("schedulers", {"job": "edges", **data}, tables, as_json=options.json)
         return
     if options.job == "metanet":

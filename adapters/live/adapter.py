@@ -16,7 +16,7 @@ import numpy as np
 from cosim.adapters.live.arrivals import LiveArrivals
 from cosim.adapters.live.books import LiveTaskAccounts, TaskRecord, frame_of_taken
 from cosim.adapters.live.check import REAL_TIME, attended, problems
-from cosim.adapters.live.choice import NodeChoice
+from cosim.adapters.live.choice import NodeChoice, TaskTarget
 from cosim.adapters.live.config import LiveConfig, OffloadBlock
 from cosim.adapters.live.policy import policy_of
 from cosim.adapters.live.readings import LiveReadings
@@ -102,8 +102,9 @@ class LiveAdapter:
         }  # fmt: skip
         self._taken: dict[int, bool] = {}  # workload -> whether live nodes get its tasks
         self._work: dict[tuple[int, int], float] = {}  # cycles of the next tasks of a slot and workload
-        self._policy = policy_of(context.offered.get(config.model), scene) if self._arrivals else None
+        self._policy = policy_of(context, config.model) if self._arrivals else None
         self._choice = NodeChoice(scene, self._policy)
+        self._held: dict[int, Future[Painted] | None] = {}  # tasks that wait for a round, and their pictures
         self._shaping = LiveShaping(scene, elsewhere)
         if not own and not elsewhere:
             if every:
@@ -149,6 +150,8 @@ class LiveAdapter:
             if self._policy is not None:
                 self._policy.heard(inputs.all("reach"), inputs.all("placement"))
             self._take(gateway)
+            if self._held:
+                self._round(gateway, time)
             self._shaping.look(gateway.standings(), now)
             frames = self._readings.frames(time, gateway.standings())
             tasks = self._books.frame(time)
@@ -182,24 +185,18 @@ class LiveAdapter:
             return {**self._books.summary(), "listened": False, "nodes": {}}
         with gateway.lock:
             self._take(gateway)
-            rows = {row["name"]: row for row in gateway.roster.table(wall.monotonic())}
+            table = gateway.roster.table(wall.monotonic())
+            rows = {row["name"]: {"state": row["state"], "detail": row["detail"]} for row in table}
             shaping = {s.slot.node: self._shaping.account(s) for s in gateway.roster.standings}
             return {
                 **self._books.summary(),
                 "listened": True,
-                "nodes": {
-                    name: {
-                        **self._readings.account(name),
-                        "state": row["state"],
-                        "detail": row["detail"],
-                        **shaping[name],
-                    }
-                    for name, row in rows.items()
-                },
+                "nodes": {name: {**self._readings.account(name), **row, **shaping[name]} for name, row in rows.items()},
                 "made_late_max": round(self._books.behind, 6),
                 "refused_keys": gateway.refused,
                 "left_out": dict(gateway.roster.counts),
                 **({} if self._tiles is None else {"tiles": self._tiles.summary()}),
+                **({} if self._policy is None or not self._policy.rounds else {"rounds": self._policy.summary()}),
             }
 
     def close(self) -> None:
@@ -222,14 +219,10 @@ class LiveAdapter:
             if left <= 0:
                 node = next(node for node in self._nodes.values() if node.id == first)
                 assert node.live is not None
+                attach = f"start one with  cosim attach --key {node.live.key}.key --server {gateway.addresses[-1]}"
                 raise RunError(
                     f"no machine took the place of node '{first}' within {waits[first]:g} s; 'nodes.{first}.live.wait' "
-                    "allows more; "
-                    + (
-                        "its log gives the reason"
-                        if node.runs is not None
-                        else f"start one with  cosim attach --key {node.live.key}.key --server {gateway.addresses[-1]}"
-                    )
+                    f"allows more; {attach if node.runs is None else 'its log gives the reason'}"
                 )
             log.info("waiting for %s", ", ".join(missing))
             missing = gateway.wait_for(missing, left)
@@ -286,37 +279,50 @@ class LiveAdapter:
         gateway.at(origin + arrival.at, act)
 
     def _make(
-        self,
-        gateway: Gateway,
-        number: int,
-        block: OffloadBlock,
-        arrival: SourceTask,
-        due: float,
+        self, gateway: Gateway, number: int, block: OffloadBlock, arrival: SourceTask, due: float,
         tile: Future[Painted] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Make a task that is due at `due` (s, monotonic) for a live node; called with the gateway's lock held.
 
         The task is skipped if no member of the fleet has its slot. It fails if no node can take it: no model makes it.
         If its device is there but the scheduler or the network leaves it without a host, it fails without coverage.
         """
         here = self._presence.here[arrival.device]
+        if here and self._policy is not None and self._policy.rounds and self._policy.knows(arrival.device):
+            self._held[self._books.make(number, arrival, due).serial] = tile
+            return
         self._take(gateway)  # a host is free from when its answer is here, not from the next step on
         target = self._choice.target(gateway.roster, number, self._loads[number], arrival, block)
-        best, host, address, failed = target
+        best, host, _, failed = target
         if not here:
             self._books.skipped += 1
             return
         if failed or not best:
             self._books.refuse(self._books.make(number, arrival, due), due, "unreached" if failed else "lost")
             return
-        made = self._books.make(number, arrival, due, host)
         self._books.behind = max(self._books.behind, wall.monotonic() - due)
+        self._send(gateway, self._books.make(number, arrival, due, host), block, target, due, tile)
+
+    def _round(self, gateway: Gateway, time: float) -> None:
+        """Send the tasks on their way that a scheduler has placed which is asked about all of them at once."""
+        now, blocks = wall.monotonic(), {number: block for number, block, _ in self._arrivals}
+        found = self._choice.round(gateway.roster, time, self._books.flying, self._held, self._loads, blocks)
+        for task, target in found.items():
+            made = self._books.send(task, now, target.host)
+            self._send(gateway, made, blocks[made.workload], target, now, self._held.pop(task))
+
+    def _send(
+        self, gateway: Gateway, made: TaskRecord, block: OffloadBlock, target: TaskTarget, at: float,
+        tile: Future[Painted] | None,
+    ) -> None:  # fmt: skip
+        best, host, address, _ = target
+        arrival = made.arrival
         small = max(arrival.sent, arrival.output) <= MAX_PAYLOAD and arrival.work <= 1e15
         clock = self._clocks.get(host or best, 0.0)
         least = (arrival.work - arrival.onboard) / clock if block.paced and clock > 0.0 else 0.0
         body = _Body(made, block, self._payload, address, min(least, MOST_HELD), self._tiles, tile)
-        if not small or not gateway.offer(best, QueuedTask(made.serial, body, due, block.limit)):
-            self._books.refuse(made, due)
+        if not small or not gateway.offer(best, QueuedTask(made.serial, body, at, block.limit)):
+            self._books.refuse(made, at)
         elif host:
             self._choice.sent(host)
 
@@ -382,13 +388,6 @@ def _slot(number: int, node: Node, own: bool, last: int) -> NodeSlot:
     """The place of a node; machines that the run has not started come by the last door."""
     live = node.live
     assert live is not None
-    return NodeSlot(
-        number,
-        node.id,
-        name_of(node.id) if own else live.key or node.id,
-        live.lease,
-        live.interval,
-        live.tasks,
-        live.shaping and not own,  # the network adapter shapes what the run has started
-        0 if own else last,
-    )
+    shaping = live.shaping and not own  # the network adapter shapes what the run has started
+    key = name_of(node.id) if own else live.key or node.id
+    return NodeSlot(number, node.id, key, live.lease, live.interval, live.tasks, shaping, 0 if own else last)

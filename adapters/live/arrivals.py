@@ -21,12 +21,7 @@ class LiveArrivals:
         self._sources: dict[int, TaskSource] = {}
         self._due: list[tuple[float, int, int]] = []  # a heap: time, slot, generation; old entries of the gone
         self._generation: dict[int, int] = {}
-        self._slots = [part.first + k for part in load.sources for k in range(part.count)]
-
-    @property
-    def slots(self) -> list[int]:
-        """The devices that the workload's tasks come from."""
-        return self._slots
+        self.slots = [part.first + k for part in load.sources for k in range(part.count)]  # where tasks come from
 
     def appear(self, slot: int, generation: int = 0, now: float = 0.0) -> None:
         """Add a member at `slot`, which makes tasks from `now` (s) on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -35,6 +35,7 @@ class TaskRecord:
     arrival: SourceTask
     created: float  # s, monotonic, when it was due
     host: str = ""  # the node that its device calls; "": the run gives it to a node itself
+    waited: float = 0.0  # s for the decision of a round
 
 
 def frame_of_taken(time: float, rows: Sequence[tuple[int, int, float]]) -> Frame:
@@ -51,7 +52,7 @@ class LiveTaskAccounts:
 
     def __init__(self, workloads: Sequence[Workload]) -> None:
         self._workloads = workloads
-        self._flying: dict[int, TaskRecord] = {}
+        self.flying: dict[int, TaskRecord] = {}  # under way
         self._ended: list[tuple[TaskRecord, TaskResult]] = []
         self._created: Counter[int] = Counter()
         self._late: Counter[int] = Counter()
@@ -64,9 +65,15 @@ class LiveTaskAccounts:
     def make(self, workload: int, arrival: SourceTask, due: float, host: str = "") -> TaskRecord:
         """A task is made that is due at `due` (s, monotonic); its device calls `host`, if that is given."""
         made = TaskRecord(sum(self._created.values()), workload, arrival, due, host)
-        self._flying[made.serial] = made
+        self.flying[made.serial] = made
         self._created[workload] += 1
         self._bytes["offered"] += int(arrival.sent)
+        return made
+
+    def send(self, task: int, now: float, host: str) -> TaskRecord:
+        """A task that has waited until `now` goes to a node, or its device calls `host`."""
+        made = self.flying[task]
+        self.flying[task] = made = replace(made, host=host, waited=now - made.created)
         return made
 
     def refuse(self, made: TaskRecord, now: float, why: Literal["refused", "unreached", "lost"] = "refused") -> None:
@@ -75,28 +82,28 @@ class LiveTaskAccounts:
 
     def host(self, task: int) -> str:
         """The node that the device of a task under way calls; "" for all others."""
-        made = self._flying.get(task)
+        made = self.flying.get(task)
         return "" if made is None else made.host
 
     def device(self, task: int) -> int:
         """The slot of the device of a task under way; -1 for all others."""
-        made = self._flying.get(task)
+        made = self.flying.get(task)
         return -1 if made is None else made.arrival.device
 
     def end(self, result: TaskResult) -> None:
         """A task has ended; one that has ended before is left out."""
-        made = self._flying.pop(result.task, None)
+        made = self.flying.pop(result.task, None)
         if made is None:
             return
         self._ended.append((made, result))
-        self.behind = max(self.behind, result.created - made.created)
+        self.behind = max(self.behind, result.created - made.created - made.waited)
         cause = CAUSES[result.status]
         self._status.setdefault(made.workload, Counter())[cause] += 1
         arrived = result.uploaded is not None
         self._bytes["delivered" if arrived else "dropped"] += int(made.arrival.sent)
         if cause == "completed":
             self._bytes["output"] += result.output
-            if result.ended - result.created > self._workloads[made.workload].deadline:
+            if result.ended - result.created + made.waited > self._workloads[made.workload].deadline:
                 self._late[made.workload] += 1
 
     def frame(self, time: float) -> Frame:
@@ -110,27 +117,19 @@ class LiveTaskAccounts:
         table: dict[str, list[Any]] = {column.name: [] for column in TASK.columns}
         for made, result in rows:
             deadline = self._workloads[made.workload].deadline
-            done = result.status == "done"
+            done, sent = result.status == "done", made.arrival.at + made.waited
 
-            def when(value: float | None, at: float = made.arrival.at, begun: float = result.created) -> float:
+            def when(value: float | None, at: float = sent, begun: float = result.created) -> float:
                 return float("nan") if value is None else at + (value - begun)
 
             row = dict.fromkeys(OF_WORKLOADS, 0.0) | {
-                "task": made.serial,
-                "workload": made.workload,
-                "host": result.slot,
-                "status": TASK_STATUS.index(CAUSES[result.status]),
-                "created": when(result.created),
-                "uploaded": when(result.uploaded),
-                "started": when(result.started),
-                "computed": when(result.computed),
-                "ended": when(result.ended),
-                "input": made.arrival.input,
-                "output": result.output if done else made.arrival.output,
-                "work": made.arrival.work,
-                "deadline": deadline,
-                "late": done and result.ended - result.created > deadline,
-            }
+                "task": made.serial, "workload": made.workload, "host": result.slot,
+                "status": TASK_STATUS.index(CAUSES[result.status]), "created": made.arrival.at,
+                **{name: when(getattr(result, name)) for name in ("uploaded", "started", "computed", "ended")},
+                "input": made.arrival.input, "output": result.output if done else made.arrival.output,
+                "work": made.arrival.work, "deadline": deadline,
+                "late": done and result.ended - result.created + made.waited > deadline,
+            }  # fmt: skip
             for name, value in row.items():
                 table[name].append(value)
         columns = {column.name: np.array(table[column.name], column.dtype) for column in TASK.columns}
@@ -139,9 +138,9 @@ class LiveTaskAccounts:
     def summary(self) -> dict[str, Any]:
         """The ledgers; they close at any time."""
         ages: dict[int, list[float]] = {}
-        for made in self._flying.values():
+        for made in self.flying.values():
             ages.setdefault(made.workload, []).append(max(0.0, self._time - made.arrival.at))
-        moving = sum(int(made.arrival.sent) for made in self._flying.values())
+        moving = sum(int(made.arrival.sent) for made in self.flying.values())
         numbers = sorted(self._created)
         back = self._bytes["output"]
         return {
@@ -160,10 +159,7 @@ class LiveTaskAccounts:
             ends.update(self._status.get(k, {}))
         completed = ends.pop("completed", 0)
         return {
-            "created": sum(self._created[k] for k in workloads),
-            "completed": completed,
-            "late": sum(self._late[k] for k in workloads),
-            "failed": dict(ends),
-            "in_flight": len(ages),
+            "created": sum(self._created[k] for k in workloads), "completed": completed,
+            "late": sum(self._late[k] for k in workloads), "failed": dict(ends), "in_flight": len(ages),
             "ages": reported(np.array(ages)),
-        }
+        }  # fmt: skip

@@ -23,12 +23,9 @@ def problems(config: LiveConfig, context: Context) -> list[Problem]:
     """What in the scene cannot be live, or be sent to live nodes."""
     scene = context.scene
     return [
-        *_unkept(scene),
-        *_unattended(context),
-        *unsendable(scene, config.offload, context.name),
-        *_unseen(config, context),
-        *_unchosen(config, context),
-    ]
+        *_unkept(scene), *_unattended(context), *unsendable(scene, config.offload, context.name),
+        *_unseen(config, context), *_unchosen(config, context),
+    ]  # fmt: skip
 
 
 def listens(config: LiveConfig, context: Context) -> dict[str, set[tuple[str, int]]]:
@@ -54,10 +51,10 @@ def _unchosen(config: LiveConfig, context: Context) -> Iterator[Problem]:
         return
     at = f"adapters.{config.model}.scheduler"
     try:
-        takes = scheduler(given["scheduler"]).decisions
+        chosen = scheduler(given["scheduler"])
     except SchedulerError:
         return  # the model reports it
-    if "task" not in takes:
+    if "task" not in chosen.decisions and not chosen.of_waiting:
         text = f"'{given['scheduler']}' decides per interval, by loads, powers and moves of tasks that are not measured"
         yield Problem(text, at, hint="real tasks need a scheduler that decides per task, see `cosim schedulers`")
     computers = dict(scene.computers())

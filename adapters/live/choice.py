@@ -6,9 +6,11 @@ Where no model of the run has one: a device's own base station, or the node with
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
+from cosim.adapters.live.books import TaskRecord
 from cosim.adapters.live.config import OffloadBlock
 from cosim.adapters.live.policy import LOCAL, HostPolicy
 from cosim.contract.entities import Scene, Workload
@@ -69,13 +71,7 @@ class NodeChoice:
             return TaskTarget(device if host else "", host, address, failed=bool(device) and not host)
         if crosses and not (device in standing and _does(standing[device], "call")):
             return TaskTarget("", failed=bool(device))
-        able = {
-            self._slots[name]
-            for name, s in standing.items()
-            if name not in self._devices
-            and _does(s, "forward" if crosses else block.run)
-            and (not crosses or self._address(device, name))
-        }
+        able = self._able(roster, device, block)
         if not able and not crosses:
             return TaskTarget("")
         tasks = {self._slots[name]: roster.outstanding(name) + self._called[name] for name in standing}
@@ -85,8 +81,34 @@ class NodeChoice:
             return TaskTarget(device if here else "", failed=not here)
         if answer < 0:
             return TaskTarget("", failed=True)
-        host = self._names[answer]
-        return TaskTarget(device, host, f"{self._address(device, host)}:{PORT}") if crosses else TaskTarget(host)
+        return self._to(device, self._names[answer], block)
+
+    def round(
+        self, roster: Roster, time: float, made: Mapping[int, TaskRecord], waiting: Collection[int],
+        loads: Sequence[Workload], blocks: Mapping[int, OffloadBlock],
+    ) -> dict[int, TaskTarget]:  # fmt: skip
+        """Where those of the tasks under way go that have been `waiting` for the scheduler, by their numbers."""
+        assert self._policy is not None
+        name = self._names
+        able = cache(lambda device, workload: self._able(roster, name.get(device, ""), blocks[workload]))
+        return {
+            task: self._to(name.get(made[task].arrival.device, ""), name[slot], blocks[made[task].workload])
+            for task, slot in self._policy.place(time, made, waiting, loads, able).items()
+        }
+
+    def _able(self, roster: Roster, device: str, block: OffloadBlock) -> set[int]:
+        """The slots of hosts that do such tasks and, where they cross the network, that the device reaches."""
+        if block.path != "network":
+            return {self._slots[s.slot.node] for s in self._hosts(roster, block.run)}
+        return {self._slots[s.slot.node] for s in self._reached(roster, device)}
+
+    def _reached(self, roster: Roster, device: str) -> list[SlotStanding]:
+        return [s for s in self._hosts(roster, "forward") if self._address(device, s.slot.node)]
+
+    def _to(self, device: str, host: str, block: OffloadBlock) -> TaskTarget:
+        if block.path != "network":
+            return TaskTarget(host)
+        return TaskTarget(device, host, f"{self._address(device, host)}:{PORT}")
 
     def able(self, roster: Roster, block: OffloadBlock) -> bool:
         """Whether a machine is attached that does such tasks."""
@@ -108,7 +130,7 @@ class NodeChoice:
         mine = next((s for s in roster.standings if s.slot.node == device), None)
         if mine is None or not _does(mine, "call"):
             return "", ""
-        able = [s for s in self._hosts(roster, "forward") if self._address(device, s.slot.node)]
+        able = self._reached(roster, device)
         near = self._serving.get(device, "")
         host = near if any(standing.slot.node == near for standing in able) else self._least(roster, able)
         if not host:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.adapters.live.books import TaskRecord
+from cosim.contract.adapter import Context
 from cosim.contract.entities import Scene, Workload
 from cosim.contract.frame import Frame
 from cosim.contract.records import Records
 from cosim.contract.signals import TASK_STATUS
 from cosim.engine.continuum.arrivals import SourceTask
 from cosim.schedulers import SchedulerError, scheduler
+from cosim.schedulers.models import continuum_hosts
+from cosim.schedulers.state import TASK, State, answers
 
 NONE, LOCAL = -1, -2  # answers of a scheduler besides a host
 _TIERS = {"device": 0, "edge": 1, "cloud": 2}  # as in `cosim.engine.continuum.layout`
@@ -62,21 +66,24 @@ class HostPolicy:
 
     It gets the same input as from the engine: the network as of the model's last step (signal `reach`), sizes and
     random numbers of the task from the model's own streams, and the tasks of each host, simulated and real. Memory
-    of hosts counts as unlimited. Raises `SchedulerError` for a scheduler that decides per interval only.
+    of hosts counts as unlimited. Raises `SchedulerError` for a scheduler that decides per interval, unless it is about
+    waiting tasks alone.
     """
 
-    def __init__(self, name: str, threshold: float, scene: Scene) -> None:
+    def __init__(self, name: str, threshold: float, scene: Scene, context: Context | None = None) -> None:
         from cosim.engine.continuum import asking  # these need numba
         from cosim.engine.continuum.schedulers import Request
 
         self._asking, self._request = asking, Request
         found = scheduler(name)
         self._placed = PlacedByFiles() if found.files else None
-        self._chosen = found.for_continuum() if self._placed is None else self._placed
-        if getattr(self._chosen, "whole", False):
+        self._chosen: Any = found.for_continuum(context=context) if self._placed is None else self._placed
+        self.rounds = found.of_waiting  # whether it is asked about all waiting tasks at once
+        if getattr(self._chosen, "whole", False) and not self.rounds:
             raise SchedulerError(f"policy '{name}' decides per interval; real tasks need one that decides per task")
         self._threshold = threshold
         self._nodes = dict(scene.computers())
+        self._at: dict[int, int] = {}  # task that a round has sent -> slot of its host
         self._rows: dict[int, _Row] = {}
         self._turn = 0
         self.reported = False  # whether the model has sent anything yet; it does after its first step
@@ -127,6 +134,45 @@ class HostPolicy:
         answer = self._answer(request, row.transfer.copy(), hosts)
         return answer if answer < 0 else int(row.hosts[answer])
 
+    def place(
+        self, time: float, under_way: Mapping[int, TaskRecord], waiting: Collection[int], loads: Sequence[Workload],
+        able: Callable[[int, int], Collection[int]],
+    ) -> dict[int, int]:  # fmt: skip
+        """A round: the slots of hosts for real tasks that are `waiting`, by their numbers; those left out wait on.
+
+        `able`: hosts that a device's tasks of a workload can go to. All work of a task counts as left until it ends.
+        """
+        ours = {*waiting, *self._at}
+        made = [one for task, one in under_way.items() if task in ours and self.knows(one.arrival.device)]
+        rows = [self._rows[one.arrival.device] for one in made]
+        self._at = {one.serial: self._at[one.serial] for one in made if one.serial in self._at}
+        slots = rows[0].hosts.tolist() if rows else []
+        can = np.array([[slot in able(one.arrival.device, one.workload) for slot in slots] for one in made], bool)
+        if not can.any():
+            return {}
+        hosts, number = self._hosts(slots), {slot: k for k, slot in enumerate(slots)}
+        self._chosen.number(hosts)
+        at = [number.get(self._at.get(one.serial, NONE), NONE) for one in made]
+        hosts["up"] = rows[0].up & can.any(axis=0)
+        hosts["assigned"] = rows[0].assigned + np.bincount(np.array(at) + 1, minlength=len(slots) + 1)[1:]
+        tasks = np.zeros(len(made), TASK)
+        for k, (one, host) in enumerate(zip(made, at, strict=True)):
+            task, load = one.arrival, loads[one.workload]
+            own = self._nodes[task.device]
+            tasks[k] = (
+                one.serial, task.device, one.workload, host, 0.0, task.sent, task.output, task.work - task.onboard, 0.0,
+                load.memory, task.at + load.deadline - time, time - task.at, own.cores * own.clock, 0.0, task.choice,
+            )  # fmt: skip
+        reach = np.where(can, [row.transfer for row in rows], np.inf)
+        found = answers(self._chosen.policy, State(time, 0.0, continuum_hosts(hosts), tasks, reach))
+        sent = {made[k].serial: slots[n] for k, n in enumerate(found.tolist()) if at[k] == NONE and n >= 0}
+        self._at |= sent
+        return sent
+
+    def summary(self) -> dict[str, Any]:
+        """What a policy that decides in rounds says of itself."""
+        return self._chosen.policy.summary() if self.rounds and hasattr(self._chosen.policy, "summary") else {}
+
     def learn(self, frame: Frame) -> None:
         """Report ended tasks to a scheduler that learns: rows of `task`."""
         learns = getattr(self._chosen, "learn", None) if getattr(self._chosen, "learns", False) else None
@@ -158,8 +204,9 @@ class HostPolicy:
         return int(found)
 
 
-def policy_of(offered: Mapping[str, Any] | None, scene: Scene) -> HostPolicy | None:
+def policy_of(context: Context, model: str) -> HostPolicy | None:
     """The scheduler of the adapter `live.model`; None if there is no such adapter, or none left it tasks."""
-    if not offered or not offered["leave"] or not scene.real:
+    offered = context.offered.get(model)
+    if not offered or not offered["leave"] or not context.scene.real:
         return None
-    return HostPolicy(offered["scheduler"], offered["threshold"], scene)
+    return HostPolicy(offered["scheduler"], offered["threshold"], context.scene, context)

@@ -53,9 +53,8 @@ class LiveReadings:
         self._sent = {name: _Counter() for name in self._names}
         self._last: dict[int, tuple[float, float, float, float, float, float]] = {}  # s, m, m, m, m/s, deg
         self._account = {name: {"present": 0, "reports": 0, "steps": 0} for name in self._names}
-        self._starved: dict[str, dict[str, list[float]]] = {
-            name: {} for name in self._names
-        }  # s, by what was waited for
+        # s, by what was waited for
+        self._starved: dict[str, dict[str, list[float]]] = {name: {} for name in self._names}
         self._seen: dict[str, float] = {}
 
     def none_attached(self, time: float) -> tuple[Frame, Frame]:

@@ -130,14 +130,10 @@ class LiveShaping:
         if account is None:
             return {}
         shaping = {
-            "ability": account.ability,
-            "links": len(standing.wishes.links),
-            "updates": standing.wishes.serial,
-            "repeated": standing.wishes.repeated,
-            "reports": account.reports,
-            "held": account.held / account.reports if account.reports else None,
-            "unshaped": account.unshaped,
-        }
+            "ability": account.ability, "links": len(standing.wishes.links), "updates": standing.wishes.serial,
+            "repeated": standing.wishes.repeated, "reports": account.reports,
+            "held": account.held / account.reports if account.reports else None, "unshaped": account.unshaped,
+        }  # fmt: skip
         return {"shaping": shaping}
 
     def _known(self, node: str) -> bool:

@@ -121,11 +121,9 @@ class Tiles:
         """Sums over all tiles that were looked at."""
         hits, wrong, weeds = (self._sums[name] for name in ("hits", "false_alarms", "weeds"))
         return {
-            "looked_at": self._looked,
-            **self._sums,
-            "recall": hits / weeds if weeds else None,
+            "looked_at": self._looked, **self._sums, "recall": hits / weeds if weeds else None,
             "precision": hits / (hits + wrong) if hits + wrong else None,
-        }
+        }  # fmt: skip
 
 
 def _paint(plants: Plants, view: Shot, seed: int) -> Painted:

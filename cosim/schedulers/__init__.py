@@ -156,6 +156,7 @@ class Scheduler:
     make: Callable[[], Policy] | None = None  # a policy, made anew for each run
     decisions: frozenset[str] = frozenset(("task",))
     files: bool = False  # it is made of files, see `of_files`
+    of_waiting: bool = False  # it decides per interval, about waiting tasks alone
 
     def policy(self, model: str) -> Policy:
         """A policy for a run of `model`.
@@ -316,7 +317,7 @@ def _answer(
     if branches and not model.branches:
         return "no: it tries candidates, and this model cannot branch"
     limits = [model.limit] if model.limit else []
-    if called == "continuum" and "task" not in decisions:
+    if called == "continuum" and "task" not in decisions and not scheduler(name).of_waiting:
         limits.append("not with real tasks, whose moves and powers are not measured")
     if of_files(name):
         limits.append("with policy files")
@@ -346,4 +347,4 @@ def scheduler(name: str) -> Scheduler:
     if decisions is None:
         return Scheduler(name, -1, found)
     make: Callable[[], Policy] = found if isinstance(found, type) else lambda: found
-    return Scheduler(name, -1, None, make, frozenset(decisions))
+    return Scheduler(name, -1, None, make, frozenset(decisions), of_waiting=getattr(found, "of_waiting", False))

@@ -48,7 +48,8 @@ class _Learning:
         """Whether the policy wants to know how tasks ended."""
         return hasattr(self.policy, "learn")
 
-    def _number(self, hosts: Any) -> None:  # noqa: ANN401 - the engine's records or columns
+    def number(self, hosts: Any) -> None:  # noqa: ANN401 - the engine's records or columns
+        """Take the numbers of hosts from the first of these."""
         if not self._numbers:
             self._numbers = {int(slot): number for number, slot in enumerate(hosts["slot"])}
 
@@ -78,13 +79,13 @@ class PerTask(_Learning):
 
     def __call__(self, request: Any, reach: Floats, hosts: Records) -> int:  # noqa: ANN401 - Request
         """The number of a host, LOCAL or KEEP."""
-        self._number(hosts)
+        self.number(hosts)
         tasks: Records = np.zeros(1, TASK)
         tasks[0] = (
             request.turn, request.device, request.workload, KEEP, 0.0, request.input, request.output, request.work,
             0.0, request.memory, request.deadline, 0.0, request.own_speed, request.own_tasks, request.chance,
         )  # fmt: skip
-        rows = _continuum_hosts(hosts)
+        rows = continuum_hosts(hosts)
         rows["up"] *= np.isfinite(reach)
         return int(answers(self.policy, State(request.time, 0.0, rows, tasks, reach[None, :].copy()))[0])
 
@@ -118,7 +119,7 @@ class PerState(_Learning):
             from cosim.engine.continuum.branch import Brancher
 
             self._known, self._brancher = fixed_columns(engine), Brancher(engine, arrivals=False)
-            self._number(view.hosts)
+            self.number(view.hosts)
         state = step_state(view, self._interval, self._known)
         self._brancher.hold()
         most = max(1, int(DECISION / (self._brancher.copied / COPIED + EVENTS * (1 + len(state.tasks)))))
@@ -185,7 +186,7 @@ def _ahead(brancher: Brancher, state: State) -> Branching:
     return branch
 
 
-def _continuum_hosts(hosts: Any, utilisation: Any = None, power: Any = None) -> Records:  # noqa: ANN401
+def continuum_hosts(hosts: Any, utilisation: Any = None, power: Any = None) -> Records:  # noqa: ANN401
     """HOST rows from the engine's records or columns."""
     rows: Records = np.zeros(len(hosts["slot"]), HOST)
     cores, tasks = hosts["cores"], hosts["assigned"]
@@ -218,7 +219,7 @@ def step_state(view: StepView, interval: float, known: Records | None = None) ->
         first[name] = pending[name]
     first["host"] = KEEP
     rest["host"], rest["work"], rest["movable"] = (placed[name][at] for name in ("host", "left", "movable"))
-    hosts = _continuum_hosts(view.hosts, view.hosts["utilisation"], view.hosts["power"])
+    hosts = continuum_hosts(view.hosts, view.hosts["utilisation"], view.hosts["power"])
     if known is not None:
         for name in ("idle_power", "full_power", "price"):
             hosts[name] = known[name]

@@ -24,6 +24,9 @@ last one stands in the adapter's summary under the policy's name. If a policy ha
 work (cycles), seconds (from creation to the end), completed, device (its slot), deadline (s after creation),
 part (`WHOLE` a task, `STAGE` a stage of a graph, `GRAPH` all its stages together) and task (its number as in
 `State.tasks`, -1: not known), all (E,). To be repeatable, it takes random numbers from `tasks["chance"]`.
+
+A policy with `of_waiting = True` decides per interval about waiting tasks alone, by what tasks ask and how they
+travel: it moves none, and powers and loads of hosts mean nothing to it. So tasks of real nodes can have it.
 """
 
 from __future__ import annotations

@@ -81,6 +81,8 @@ def places(seconds: Floats) -> Floats:
 class Corais:
     """territorial schedulers share requests among the edges of regions: CoRaiS' network, the best of 1000 draws"""
 
+    of_waiting = True
+
     def __init__(self) -> None:
         self._set, self._message = AT_ONCE, 0.0  # times of a way that a message takes
         self._regions: list[_Region] = []

@@ -6,6 +6,7 @@ import threading
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("starlette")
@@ -22,10 +23,12 @@ from cosim.adapters.live.tests.test_live_adapter import checked, context, live, 
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Node, Scene, SlotRange
 from cosim.contract.errors import RunError, ScenarioError, SetupError
+from cosim.contract.frame import Frame
 from cosim.contract.laws import Law
 from cosim.contract.node_keys import Cell, Software, Wifi
 from cosim.contract.signals import TASK_STATUS
 from cosim.results.ledgers import ledger_faults
+from cosim.schedulers.state import KEEP, decides
 from cosim.talk import keys
 from cosim.testbed.inference.kernels import Kernel
 from cosim.testbed.inference.service import application
@@ -219,6 +222,41 @@ def test_a_device_calls_the_host_and_the_host_times_it(tmp_path, gateway, servic
         made.close()
 
 
+@decides("interval")
+class Later:
+    """Places what waits at the last host, half a second after it was made."""
+
+    of_waiting = True
+
+    def __call__(self, state):
+        old = (state.tasks["host"] == KEEP) & (state.tasks["age"] >= 0.5)
+        return np.where(old & np.isfinite(state.reach[:, -1]), len(state.hosts) - 1, KEEP)
+
+
+def test_tasks_wait_for_the_round_of_a_scheduler_that_decides_about_all_of_them(tmp_path, gateway):
+    gateway("edge")
+    nodes = replace(real("edge"), cores=2, clock=1e9), Node("uav", "uav", "device")
+    found = scene(*nodes, workloads=(workload(5.0, sources=(SlotRange(1),), deadline=0.4),))
+    given = replace(context(tmp_path, found), offered=reported("cosim.adapters.live.tests.test_live_real:Later"))
+    made = ADAPTER.build(LiveConfig.model_validate({"offload": {"detect": {}}}))
+    none = np.zeros(1, np.int32)
+    columns = {"host": none, "serving": none, "transfer": np.zeros(1), "assigned": none, "up": np.ones(1, bool)}
+    reach = {"reach": [Frame("reach", 0.0, np.array([1], np.int32), columns)]}
+    try:
+        made.start(given)
+        tasks = steps(made, 8, reach)
+        assert {(row["host"], row["status"], row["late"]) for row in tasks} == {(0, "completed", True)}
+        for row in tasks:
+            assert 0.5 <= row["uploaded"] - row["created"] < 2.0, row
+        apart = np.diff(sorted(row["created"] for row in tasks)) / 0.2
+        np.testing.assert_allclose(apart, np.round(apart), atol=1e-6)  # when they were due
+        summary = made.finish()
+        assert summary["made_late_max"] < 0.4
+        assert ledger_faults(summary) == []
+    finally:
+        made.close()
+
+
 class _Program:
     """Software of a node whose only interface is loopback."""
 
@@ -229,13 +267,13 @@ class _Program:
         return "127.0.0.1"
 
 
-def steps(made, enough):
+def steps(made, enough, heard=None):
     """The tasks that ended in steps in real time, until there are enough of them."""
     found = []
     begun = time.monotonic()
     for k in range(MOST_STEPS):
         time.sleep(max(0.0, begun + 0.2 * k - time.monotonic()))
-        frame = checked(made.step(0.2 * k, Inputs()))["task"]
+        frame = checked(made.step(0.2 * k, Inputs(heard or {})))["task"]
         for i in range(len(frame)):
             row = {column: frame[column][i] for column in frame.columns}
             found.append({**row, "status": TASK_STATUS[row["status"]]})

@@ -93,11 +93,9 @@ def _squeezenet() -> nn.Module:
 
 
 MAKERS: dict[str, Callable[[], nn.Module]] = {
-    "resnet18": lambda: _resnet(2, 2, 2, 2),
-    "resnet34": lambda: _resnet(3, 4, 6, 3),
-    "squeezenet1_0": _squeezenet,
+    "resnet18": lambda: _resnet(2, 2, 2, 2), "resnet34": lambda: _resnet(3, 4, 6, 3), "squeezenet1_0": _squeezenet,
     "mobilenet_v2": _mobilenet_v2,
-}
+}  # fmt: skip
 
 
 def make(name: str, seed: int = 1) -> nn.Module:

@@ -20,16 +20,8 @@ def service(arguments: Sequence[str], environment: Mapping[str, str]) -> list[st
     cores = environment.get("COSIM_CORES", "")
     given = [] if not cores or "--concurrency" in arguments else ["--concurrency", cores]
     return [
-        sys.executable,
-        "-m",
-        "cosim.testbed.inference",
-        "--host",
-        "0.0.0.0",
-        "--port",
-        str(PORT),
-        *given,
-        *arguments,
-    ]
+        sys.executable, "-m", "cosim.testbed.inference", "--host", "0.0.0.0", "--port", str(PORT), *given, *arguments,
+    ]  # fmt: skip
 
 
 def answers(port: int) -> bool:

@@ -53,18 +53,9 @@ def application(station: Station, name: str) -> Starlette:
         return Response(text.ljust(output), media_type="application/json")
 
     async def status(_request: Request) -> Response:
-        return JSONResponse(
-            {
-                "node": name,
-                "waiting": station.waiting,
-                "running": station.running,
-                "concurrency": station.concurrency,
-                "capacity": station.capacity,
-                "refused": station.refused,
-                "seconds": monotonic() - station.started,
-                "kernels": {key: asdict(count) for key, count in station.counts.items() if count.served + count.failed},
-            }
-        )
+        now = {key: getattr(station, key) for key in ("waiting", "running", "concurrency", "capacity", "refused")}
+        used = {key: asdict(count) for key, count in station.counts.items() if count.served + count.failed}
+        return JSONResponse({"node": name, **now, "seconds": monotonic() - station.started, "kernels": used})
 
     async def kernels(_request: Request) -> Response:
         return JSONResponse({k.name: {"meaning": k.meaning, "size": k.size} for k in station.kernels.values()})
@@ -81,16 +72,9 @@ def application(station: Station, name: str) -> Starlette:
         yield
         await asyncio.to_thread(station.close)
 
-    return Starlette(
-        routes=[
-            Route("/run/{kernel}", run, methods=["POST"]),
-            Route("/status", status),
-            Route("/kernels", kernels),
-            Route("/health", health),
-            Route("/metrics", metrics),
-        ],
-        lifespan=lifespan,
-    )
+    answers = {"/status": status, "/kernels": kernels, "/health": health, "/metrics": metrics}
+    routes = [Route(path, answer) for path, answer in answers.items()]
+    return Starlette(routes=[Route("/run/{kernel}", run, methods=["POST"]), *routes], lifespan=lifespan)
 
 
 def _whole(request: Request, name: str) -> int | None:

@@ -76,15 +76,11 @@ def prepare(options: Options) -> tuple[keys.Key, Body]:
     works = works if options.tasks else []
     count = options.concurrency or options.cores or cores()
     facts = {
-        "node": options.node,
-        "agent": options.version[:40],
-        "cores": options.cores or cores(),
-        "clock": options.clock or clock_rate(),
-        "boot": boot_id()[:40],
-        "works": works,
+        "node": options.node, "agent": options.version[:40], "cores": options.cores or cores(),
+        "clock": options.clock or clock_rate(), "boot": boot_id()[:40], "works": works,
         "window": min(MAX_TASKS, count + (options.waiting or count)) if options.tasks else 0,
         "shaping": options.shaper.ability if options.shaper is not None else "none",
-    }
+    }  # fmt: skip
     return keys.Key(key.name, key.public, key.secret, server), facts
 
 

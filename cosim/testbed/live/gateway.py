@@ -47,13 +47,9 @@ class Gateway:
     """
 
     def __init__(
-        self,
-        slots: Sequence[NodeSlot],
-        doors: Sequence[tuple[Path, str]],
-        *,
-        queue: int = 256,
+        self, slots: Sequence[NodeSlot], doors: Sequence[tuple[Path, str]], *, queue: int = 256,
         control: Path | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.roster = Roster(slots, random=os.urandom, queue=queue, boot=boot_id())
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)
@@ -230,12 +226,10 @@ class Gateway:
         with self.lock:
             if verb == "nodes":
                 return {
-                    "address": self.addresses[-1],
-                    "nodes": self.roster.table(now),
-                    "refused_keys": self.refused,
+                    "address": self.addresses[-1], "nodes": self.roster.table(now), "refused_keys": self.refused,
                     "turned_away": sum(door.turned_away for door in self._doors),
                     "left_out": dict(self.roster.counts),
-                }
+                }  # fmt: skip
             name = str(arguments.get("node", ""))
             try:
                 self._unsent += self.roster.evict(name, now)

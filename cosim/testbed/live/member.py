@@ -234,18 +234,10 @@ class AgentSession:
             held.task = None
 
     def finished(
-        self,
-        task: int,
-        status: Literal["done", "refused", "failed", "timeout"],
-        now: float,
-        *,
-        started: float | None = None,
-        computed: float | None = None,
-        uploaded: float | None = None,
-        answered: float | None = None,
-        output: bytes = b"",
-        detail: str = "",
-    ) -> list[bytes]:
+        self, task: int, status: Literal["done", "refused", "failed", "timeout"], now: float, *,
+        started: float | None = None, computed: float | None = None, uploaded: float | None = None,
+        answered: float | None = None, output: bytes = b"", detail: str = "",
+    ) -> list[bytes]:  # fmt: skip
         """A task has ended (times of the monotonic clock); its result is kept until it is acknowledged."""
         held = self._held.get(task)
         if held is None or held.result is not None:

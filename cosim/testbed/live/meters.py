@@ -37,13 +37,9 @@ class MachineMeters:
     """
 
     def __init__(
-        self,
-        *,
-        root: Path = Path("/"),
-        model: PowerLine | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        self, *, root: Path = Path("/"), model: PowerLine | None = None, clock: Callable[[], float] = time.monotonic,
         cores: int = 0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._proc, self._sys = root / "proc", root / "sys"
         self._cores = cores
         self._own: dict[str, bool] = {}  # process -> whether it is in this network namespace

@@ -159,26 +159,18 @@ class Roster:
         self._note(queued, lease.slot, body["status"], now, times, body["output"], body["detail"])
 
     def _note(
-        self,
-        queued: QueuedTask,
-        number: int,
-        status: Any,  # noqa: ANN401 - one of the words of Result
-        now: float,
-        times: Mapping[str, float] = _NEVER,
-        output: bytes = b"",
-        detail: str = "",
-    ) -> None:
+        self, queued: QueuedTask, number: int, status: Any, now: float,  # noqa: ANN401 - one of the words of Result
+        times: Mapping[str, float] = _NEVER, output: bytes = b"", detail: str = "",
+    ) -> None:  # fmt: skip
         sent = queued.sent if queued.sent >= 0 else None
         slot = self.standings[number].slot.number
         created, ended, uploaded = queued.created, now, times.get("received")
         if "answered" in times:  # between two other machines: neither the way from here nor the way back counts
             created, ended, uploaded = times["received"], times["answered"], times.get("uploaded")
-        self.results.append(
-            TaskResult(
-                queued.task, slot, status, created, sent, uploaded, times.get("started"), times.get("computed"), ended,
-                len(output), detail, output[:_ANSWER],
-            )
-        )  # fmt: skip
+        self.results.append(TaskResult(
+            queued.task, slot, status, created, sent, uploaded, times.get("started"), times.get("computed"), ended,
+            len(output), detail, output[:_ANSWER],
+        ))  # fmt: skip
 
     # -- what is asked of it -----------------------------------------------------------------
 
@@ -260,22 +252,18 @@ class Roster:
             lease, report = standing.lease, standing.report
             clock = lease is not None and not math.isnan(lease.clock.offset)
             rows.append({
-                "name": standing.slot.node,
-                "slot": standing.slot.number,
-                "key": standing.slot.key,
-                "state": standing.state,
+                "name": standing.slot.node, "slot": standing.slot.number, "key": standing.slot.key,
+                "state": standing.state, "detail": standing.detail,
                 "since": now - standing.since if standing.state != "free" else None,
                 "offset": lease.wall.offset if lease and clock else None,
                 "round_trip": lease.clock.round_trip if lease and clock else None,
                 "clock_steps": lease.wall.steps if lease else None,
                 "cpu": report["cpu"] if lease and report else None,
-                "tasks": len(self._queues[number]),
-                "works": lease.facts["works"] if lease else [],
+                "tasks": len(self._queues[number]), "works": lease.facts["works"] if lease else [],
                 "shaping": lease.facts["shaping"] if lease and standing.slot.shaping else None,
                 "wished": len(standing.wishes.links),
                 "shaped": report["shaped"] if lease and report else 0,
                 "unshaped": report["unshaped"] if lease and report else "",
-                "detail": standing.detail,
             })  # fmt: skip
         return rows
 

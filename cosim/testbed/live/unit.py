@@ -56,14 +56,10 @@ def unit(
     words = [program, "attach", "--key", f"${{CREDENTIALS_DIRECTORY}}/{credential}"]
     command = " ".join([*words, *map(_quoted, arguments)])
     return _UNIT.format(
-        name=name,
-        command=command,
-        credential=credential,
-        key=key,
+        name=name, command=command, credential=credential, key=key,
         shaping=_SHAPING.format(python=_quoted(python), interface=_quoted(interface)) if interface else "",
-        capability="CAP_NET_ADMIN" if interface else "",
-        family=" AF_NETLINK" if interface else "",
-    )
+        capability="CAP_NET_ADMIN" if interface else "", family=" AF_NETLINK" if interface else "",
+    )  # fmt: skip
 
 
 def _quoted(word: str) -> str:

@@ -15,13 +15,12 @@ from time import thread_time
 from typing import Any
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
 from benchmarks.measure import Table, mapped
+from cosim.compiled.compiling import entry
 from cosim.extensions.corais import baselines, families, network, search
 from cosim.extensions.corais.families import Scale
-from cosim.extensions.corais.problem import Decision, Floats, Instance, makespan
+from cosim.extensions.corais.problem import Decision, Instance, makespan
 from cosim.results import student
 
 DRAWS = {"greedy": 0, "100": 100, "1k": 1000, "4k": 4000}
@@ -107,24 +106,16 @@ def values(
 
 def moved(instance: Instance, decision: Decision) -> Decision:
     """`decision` after moves and swaps that lower the worst edge, until there is none."""
-    compiled: Any = _moved  # numba's types know no arrays
-    found: Decision = compiled(decision.copy(), search.BUDGET, *instance)
+    found: Decision = _moved(decision.copy(), search.BUDGET, instance)
     return found
 
 
-@njit
-def _moved(
-    decision: Decision, budget: int, place: Floats, slope: Floats, offset: Floats, replicas: NDArray[np.int64],
-    own_work: Floats, coming_work: Floats, coming: Floats, leaving: Floats, source: NDArray[np.int64],
-    target: NDArray[np.int64], size: Floats, output: Floats, transfer: float,
-) -> Decision:  # fmt: skip
-    work, way, back = search._times(place, slope, offset, replicas, source, target, size, output, transfer)
-    edges = len(slope)
-    base, rows = np.empty((edges, 4)), np.empty((edges, 9))
-    base[:, 0], base[:, 1], base[:, 2], base[:, 3] = own_work, coming_work, coming, leaving
-    for q in range(edges):
-        search._sum(q, decision, work, way, back, source, base, rows)
-    search._descend(decision, rows, work, way, back, source, base, budget)
+@entry()
+def _moved(decision: Decision, budget: int, p: Instance) -> Decision:
+    times, rows = search._times(p), np.empty((len(p.slope), 9))
+    for q in range(len(p.slope)):
+        search._sum(q, decision, times, rows)
+    search._descend(decision, rows, times, budget)
     return decision
 
 

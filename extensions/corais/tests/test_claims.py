@@ -23,6 +23,19 @@ def test_every_request_is_somewhere(case):
     assert min(row[f"{case} LCost"] for row in found.values()) > 0.5  # s of the backlog
 
 
+@pytest.mark.parametrize("backlog", [0.5, 2.0])
+def test_the_best_shares_fill_edges_like_vessels(backlog):
+    """Each request where the work would end soonest: 1/12 s at each edge, above backlogs that fall to 0."""
+    found = claims.character("WP", 1, None, instances=1, requests=100, backlog=backlog)
+    level = np.linspace(backlog, 0.0, 5)
+    count = np.zeros(5)
+    for _ in range(100):
+        edge = (level + count / 12).argmin()
+        count[edge] += 1
+    best = np.array([row["WP best"] for row in found.values()])
+    np.testing.assert_allclose(best, count, atol=1.5)  # ways between edges take time, too
+
+
 def test_scales_that_are_too_large_are_left_out():
     assert claims.costs("(2000,1000,10000)", 1, None, instances=1, requests=6000) == {}
 

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from benchmarks import corais_network
 from cosim.extensions.corais import baselines, families, network, search
 from cosim.extensions.corais.problem import makespan
 
@@ -106,3 +107,12 @@ def test_training_repeats_and_lowers_the_makespan():
         torch.set_num_threads(threads)
     assert all((first[name] == again[name]).all() for name in first)
     assert longer["last"] < longer["first"]
+
+
+def test_moves_after_random_draws_come_close_to_the_search():
+    rng = np.random.default_rng(3)
+    for one in families.instances("corais", (10, 5, 50), 5, 12):
+        drawn = baselines.random(one, 100, rng)
+        better = corais_network.moved(one, drawn)
+        assert makespan(one, better) <= makespan(one, drawn)
+        assert makespan(one, better) < 1.05 * makespan(one, search.solve(one))

@@ -5,7 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from cosim.adapters.live.books import TaskRecord
+from cosim.adapters.live.policy import HostPolicy
 from cosim.contract.entities import Node, Scene
+from cosim.contract.frame import Frame
+from cosim.engine.continuum.arrivals import SourceTask
 from cosim.extensions.corais.problem import responses
 from cosim.extensions.corais.territory import Corais, CoraisExact, CoraisGreedy, CoraisSearch, places
 from cosim.schedulers import scheduler
@@ -156,3 +160,69 @@ def test_the_policies_have_names_and_decide_in_rounds():
 
 def test_without_the_adapter_all_edges_decide_at_once():
     assert Here()(state(0.0, [(0, 0, KEEP, 1, 1e9), (1, 1, KEEP, 0, 1e9)])).tolist() == [2, 2]
+
+
+def real_policy(name, **settings):
+    """A scheduler of real tasks: devices 0 to 2, each at one of the edges 3 to 5."""
+    nodes = [Node(f"c{k}", "device", "device", cores=1, clock=1e9) for k in range(3)]
+    nodes += [Node(f"e{k}", "edge", "edge", cores=2, clock=1e9) for k in range(3)]
+    scene = Scene.build(tuple(nodes))
+    offered = {"corais": {"regions": {"all": "*"}, "central": {}, "every": 0.25, "missed": 3, "takes": 0.0, **settings}}
+    found = HostPolicy(name, 0.0, scene, SimpleNamespace(scene=scene, offered=offered))
+    columns = {
+        "host": np.tile(np.arange(3, 6, dtype=np.int32), 3), "serving": np.repeat(np.arange(3, 6, dtype=np.int32), 3),
+        "transfer": WAY.ravel(), "assigned": np.zeros(9, np.int32), "up": np.ones(9, bool),
+    }  # fmt: skip
+    found.heard([Frame("reach", 0.0, np.repeat(np.arange(3, dtype=np.int32), 3), columns)])
+    return found
+
+
+def record(number, device, work, at=0.0):
+    task = SourceTask(at, device, 1e5, 1e4, work, 1e5)
+    return TaskRecord(number, 0, task, at)
+
+
+LOAD = SimpleNamespace(memory=0.0, deadline=1.0)
+
+
+def placed(policy, time, records, waiting):
+    return policy.place(time, {one.serial: one for one in records}, waiting, [LOAD], lambda _device, _load: {3, 4, 5})
+
+
+def test_real_tasks_wait_for_briefs_and_answers_as_simulated_ones_do():
+    """As above: 0.3 s to the scheduler, its round at 0.5 s, 0.1 s for the decision, and 0.3 s back."""
+    one = real_policy("cosim.extensions.corais.tests.test_territory:Here", central={"all": "e1"}, takes=0.1)
+    found = [placed(one, t, [record(0, 0, 1e9)], {0}) for t in (0.0, 0.25, 0.4, 0.5, 0.75, 0.89, 0.9)]
+    assert found == [{}] * 6 + [{0: 5}]
+    assert one.summary()["rounds"] == 1
+
+
+def test_work_of_real_tasks_under_way_counts_until_they_end():
+    one = real_policy("cosim.extensions.corais.tests.test_territory:Watching", central={"all": "e2"})
+    assert placed(one, 0.0, [record(0, 2, 3e9)], {0}) == {0: 5}
+    placed(one, 0.25, [record(0, 2, 3e9), record(1, 2, 1e9, 0.25)], {1})
+    placed(one, 0.5, [record(2, 2, 1e9, 0.5)], {2})  # both have ended
+    seen = one._chosen.policy.seen
+    scale = [float((found.slope + found.offset).max()) for found in seen]
+    assert scale == pytest.approx([1.0] * 3)
+    longest = [3.0, 2.0, 5.0 / 3.0]  # s, of all equal inputs so far: the mean of their work at 1 GHz
+    assert [found.own_work[2] * s for found, s in zip(seen, longest, strict=True)] == pytest.approx([0.0, 1.5, 0.0])
+
+
+def test_hosts_that_a_real_task_cannot_go_to_get_none():
+    one = real_policy("cosim.extensions.corais.tests.test_territory:Here", central={"all": "e1"})
+    records = {0: record(0, 1, 1e9)}
+    assert one.place(0.0, records, {0}, [LOAD], lambda _device, _load: {3, 4}) == {0: 4}
+    assert one.place(0.0, records, {0}, [LOAD], lambda _device, _load: set()) == {}
+
+
+class Watching(Here):
+    """Keeps the instances that it decides."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def solve(self, instance):
+        self.seen.append(instance)
+        return super().solve(instance)
