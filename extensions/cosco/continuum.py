@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cosim.compiled.compiling import direct
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.records import Floats, Ints
 from cosim.contract.registry import adapter_kind
 from cosim.contract.seeds import stream
 from cosim.engine.continuum import kernel, memory
@@ -28,10 +29,10 @@ from cosim.engine.continuum.prepared import Prepared
 from cosim.engine.continuum.regions import LARGE
 from cosim.engine.continuum.stepping import look, read
 from cosim.envs.spaces import ANSWERS, MOST, UNKNOWN, observe
-from cosim.extensions.cosco.batch import END, OF_HOST, OF_TASK, STEP, Ints, Seen, blank, bounded, draw, row_of
+from cosim.extensions.cosco.batch import END, OF_HOST, OF_TASK, STEP, Seen, blank, bounded, draw, row_of
 from cosim.scenario.plan.plan import Plan
 from cosim.schedulers.models import fixed_columns, step_state
-from cosim.schedulers.state import LOCAL, Floats
+from cosim.schedulers.state import LOCAL
 
 _PLACED = 2**60  # added to the number of a task with a host, so that those that wait come first
 _NO_ROWS, _NO_VALUES = np.empty((0, 1), np.int64), np.empty((0, 3))
