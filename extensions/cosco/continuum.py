@@ -70,6 +70,8 @@ class ContinuumWorlds:
         self._turn, self._next, self._devices, self._short = np.zeros((4, count), np.int64)
         self._since, self._meters = np.zeros(count), np.zeros((count, self.hosts, 2))
         self._rows = np.zeros((count, tasks), np.int64)
+        self._ways = self.hosts * np.arange(count * tasks).reshape(count, tasks)  # in `reach`, and in `host_mask`
+        self._hosts = self.hosts * np.arange(count)[:, None]
 
     def begin(self, chosen: Sequence[int], seeds: Sequence[int]) -> None:
         """These worlds are at time 0 under these seeds."""
@@ -84,9 +86,9 @@ class ContinuumWorlds:
         host, stepped = actions - ANSWERS, what == STEP
         if stepped.any():
             at, to = seen.tasks[:, :, OF_TASK.host], np.maximum(host, 0)
-            way = np.take_along_axis(seen.reach, to[:, :, None], 2)[:, :, 0] < MOST
+            way = seen.reach.reshape(-1).take(self._ways + to) < MOST
             way = np.where(at < 0.0, way, seen.tasks[:, :, OF_TASK.movable] != 0.0) & (host != at)
-            way &= np.take_along_axis(seen.host_mask, to, 1) != 0
+            way &= seen.host_mask.reshape(-1).take(self._hosts + to) != 0
             own = (host == -1) & (at < 0.0) & (self._devices != 0)[:, None]
             chosen = np.where(host >= 0, way, own) & (seen.task_mask != 0) & stepped[:, None]
             pairs = np.stack([self._rows, np.where(host >= 0, host, LOCAL)], axis=2)[chosen]
