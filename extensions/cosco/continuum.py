@@ -53,7 +53,7 @@ class ContinuumWorlds:
             what = "fleets, real nodes, failures by chance, rented machines and decisions that take time"
             raise ScenarioError(Problem(f"a batch is without {what}", path=f"adapters.{one.name}"))
         end = plan.time(plan.ticks // one.period * one.period)
-        self.questions = int(np.count_nonzero(np.arange(plan.ticks + 1.0) * self.length < end))
+        self.questions = int(np.count_nonzero(np.arange(1.0 + end // self.length) * self.length < end))
         self._bits = (np.arange(self.questions + 2.0) * self.length).view(np.uint64)
         self._timeline, options = made.timeline, cast(dict[str, Any], made.options)
         self._due = np.array([*(at for at, _ in self._timeline), math.inf])
