@@ -54,9 +54,10 @@ class ContinuumWorlds:
             what = "fleets, real nodes, failures by chance, rented machines and decisions that take time"
             raise ScenarioError(Problem(f"a batch is without {what}", path=f"adapters.{one.name}"))
         end = plan.time(plan.ticks // one.period * one.period)
-        self.questions = int(np.count_nonzero(np.arange(plan.ticks + 1.0) * self.length < end))
+        self.questions = int(np.count_nonzero(np.arange(1.0 + end // self.length) * self.length < end))
         self._bits = (np.arange(self.questions + 2.0) * self.length).view(np.uint64)
         self._timeline, options = made.timeline, cast(dict[str, Any], made.options)
+        self._due = np.array([*(at for at, _ in self._timeline), math.inf])
         self._engines = [Replica(made.system, 0, int(l.INTERVAL), **options) for _ in range(count)]
         first = self._engines[0]
         first.advance(0.0)
@@ -65,9 +66,13 @@ class ContinuumWorlds:
         self._fixed = observe(state, self.hosts, 0)["hosts"]
         self.metered = max(1, int(np.count_nonzero(self._fixed[:, OF_HOST.idle_power] != UNKNOWN)))
         self._act, self._plain = direct(kernel.act), not made.system.tariffs and len(first.state.sources) < LARGE
-        self._meta, self._turn, self._next, self._devices, self._short = np.zeros((5, count), np.int64)
+        self._metas = [engine.state.meta for engine in self._engines]
+        self._at = np.array([meta["self"][0] for meta in self._metas])
+        self._turn, self._next, self._devices, self._short = np.zeros((4, count), np.int64)
         self._since, self._meters = np.zeros(count), np.zeros((count, self.hosts, 2))
         self._rows = np.zeros((count, tasks), np.int64)
+        self._ways = self.hosts * np.arange(count * tasks).reshape(count, tasks)  # in `reach`, and in `host_mask`
+        self._hosts = self.hosts * np.arange(count)[:, None]
 
     def begin(self, chosen: Sequence[int], seeds: Sequence[int]) -> None:
         """These worlds are at time 0 under these seeds."""
@@ -82,39 +87,43 @@ class ContinuumWorlds:
         host, stepped = actions - ANSWERS, what == STEP
         if stepped.any():
             at, to = seen.tasks[:, :, OF_TASK.host], np.maximum(host, 0)
-            way = np.take_along_axis(seen.reach, to[:, :, None], 2)[:, :, 0] < MOST
+            way = seen.reach.reshape(-1).take(self._ways + to) < MOST
             way = np.where(at < 0.0, way, seen.tasks[:, :, OF_TASK.movable] != 0.0) & (host != at)
-            way &= np.take_along_axis(seen.host_mask, to, 1) != 0
+            way &= seen.host_mask.reshape(-1).take(self._hosts + to) != 0
             own = (host == -1) & (at < 0.0) & (self._devices != 0)[:, None]
             chosen = np.where(host >= 0, way, own) & (seen.task_mask != 0) & stepped[:, None]
             pairs = np.stack([self._rows, np.where(host >= 0, host, LOCAL)], axis=2)[chosen]
-            ends = np.cumsum(np.count_nonzero(chosen, axis=1)).tolist()
             self._turn[stepped] += 1
-            for k in np.flatnonzero(stepped).tolist():
-                mine = pairs[ends[k - 1] if k else 0 : ends[k]]
-                if self._short[k]:  # of room for all that may be decided
-                    self._engines[k]._command(kernel.PLACE, mine)
-                elif len(mine):
-                    self._act(self._engines[k].state.meta, kernel.PLACE, 0.0, mine, _NO_VALUES)
-                self._pass(k, self._turn[k] * self.length)
+            untils = self._turn * self.length
+            straight = self._plain & (self._due[self._next] > untils)  # nothing is to be done on the way
+            act, place, advance, first = self._act, int(kernel.PLACE), int(kernel.ADVANCE), 0
+            for k, go, end, short, plain, until in zip(
+                range(len(what)), stepped.tolist(), np.cumsum(np.count_nonzero(chosen, axis=1)).tolist(),
+                self._short.tolist(), straight.tolist(), untils.tolist(), strict=True,
+            ):  # fmt: skip
+                if short and go:  # of room for all that may be decided
+                    self._engines[k]._command(kernel.PLACE, pairs[first:end])
+                elif end > first:
+                    act(self._metas[k], place, 0.0, pairs[first:end], _NO_VALUES)
+                if go and not plain:
+                    self._pass(k, until)
+                elif go and (answer := act(self._metas[k], advance, until, _NO_ROWS, _NO_VALUES)):
+                    self._engines[k]._resume(answer, until)
+                first = end
         show(
-            self._meta, what, self._bits[self._turn], self._fixed, self._meters, self._since, counts, self._devices,
+            self._at, what, self._bits[self._turn], self._fixed, self._meters, self._since, counts, self._devices,
             self._short, self._rows, seen,
         )  # fmt: skip
 
     def _pass(self, k: int, until: float) -> None:
         """Let time pass to `until` in a world, and happen what the scenario says."""
         engine = self._engines[k]
-        while self._next[k] < len(self._timeline) and self._timeline[self._next[k]][0] <= until:
+        while self._due[self._next[k]] <= until:
             at, happen = self._timeline[self._next[k]]
             engine.advance(at)
             happen(engine)
             self._next[k] += 1
-        if not self._plain:
-            engine.advance(until)
-        elif answer := self._act(engine.state.meta, kernel.ADVANCE, until, _NO_ROWS, _NO_VALUES):
-            engine._resume(answer, until)
-        self._meta[k] = engine.state.meta["self"][0]
+        engine.advance(until)
 
 
 @jit

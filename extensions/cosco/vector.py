@@ -248,4 +248,7 @@ def _outages(plan: Plan, model: IntervalAdapter, period: int, intervals: int) ->
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
-_MODELS = {"interval": IntervalWorlds, "continuum": ContinuumWorlds}
+_MODELS: dict[str, type[IntervalWorlds] | type[ContinuumWorlds]] = {
+    "interval": IntervalWorlds,
+    "continuum": ContinuumWorlds,
+}

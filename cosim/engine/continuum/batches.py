@@ -69,6 +69,8 @@ class Replica(Engine):
 
     def _begin(self) -> None:
         self._origin = {name: getattr(self.state, name).copy() for name in _RESTORED}
+        both = [(getattr(self.state, name), kept) for name, kept in self._origin.items() if kept.size]
+        self._bytes = [[one.reshape(-1).view(np.uint8) for one in pair] for pair in both]  # records go field by field
         self._base = Tariffs.of(self.system)
         self._tariffs = Tariffs.of(self.system)
         self._chain = np.empty(0, np.int64)
@@ -98,8 +100,8 @@ class Replica(Engine):
     def restart(self, seed: int, changes: Sequence[tuple[Change, float]]) -> None:
         """Begin anew under another seed, with these changes of the system."""
         s = self.state
-        for name, kept in self._origin.items():
-            getattr(s, name)[...] = kept
+        for state, kept in self._bytes:
+            state[...] = kept
         if len(self._chain) != len(s.tasks):
             self._chain = np.arange(1, len(s.tasks) + 1)
             self._chain[-1] = -1

@@ -1,7 +1,6 @@
 """Advances a large system region by region, over threads.
 
-What happens in a region depends on nothing outside of it before the advance ends (`cosim.engine.continuum.dividing`),
-so
+Nothing outside of a region matters to it before the advance ends (`cosim.engine.continuum.dividing`), so
 regions may be run one after the other, each up to the end: its rows are then in the processor's cache, where those of
 the whole system are not. And they may be run side by side: each thread takes some regions at a time, as long as there
 are any, has a `META` of its own with an event queue, free rows of tasks, room for ended ones and counters, and shares

@@ -186,6 +186,7 @@ events:
 @pytest.mark.parametrize(("mode", "rows", "overrides"), [
     (AutoresetMode.NEXT_STEP, 12, ()),
     (AutoresetMode.SAME_STEP, 40, ("run.step=300 ms", "adapters.continuum.decide=700 ms")),
+    (AutoresetMode.NEXT_STEP, 12, ("run.duration=3 s", "adapters.continuum.decide=130 ms")),
 ])  # fmt: skip
 def test_a_batch_on_the_continuum_is_to_the_bit_the_librarys_of_single_environments(continuum, mode, rows, overrides):
     one = {"scenario": continuum, "tasks": rows, "overrides": overrides}
@@ -206,7 +207,8 @@ def test_a_batch_on_the_continuum_is_to_the_bit_the_librarys_of_single_environme
     alike(found, expected)
     assert ends >= 1
     assert failed > 10
-    assert (most > 0, moved > 10) == (rows == 12, rows == 40)
+    assert (most > 0) == (rows == 12)
+    assert moved > 10 or not overrides  # the first rows are those that wait
     theirs.close()
 
 
