@@ -247,7 +247,7 @@ def test_tasks_wait_for_the_round_of_a_scheduler_that_decides_about_all_of_them(
         tasks = steps(made, 8, reach)
         assert {(row["host"], row["status"], row["late"]) for row in tasks} == {(0, "completed", True)}
         for row in tasks:
-            assert 0.5 <= row["uploaded"] - row["created"] < 2.0, row
+            assert 0.4 < row["uploaded"] - row["created"] < 2.0, row  # 0.5 s, by two clocks
         apart = np.diff(sorted(row["created"] for row in tasks)) / 0.2
         np.testing.assert_allclose(apart, np.round(apart), atol=1e-6)  # when they were due
         summary = made.finish()

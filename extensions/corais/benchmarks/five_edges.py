@@ -369,7 +369,7 @@ def judged(data: dict[str, Any]) -> list[Table]:
     names = list(dict.fromkeys(row["method"] for row in rows))
     table = Table(
         f"five real edges ({data['kind']}), s until the last answer: measured (expected)",
-        ["distribution", "requests", "rounds", *names, "ours / the nearest", "ours first"],
+        ["distribution", "requests", "rounds", *names, "ours / the least sure", "ours first"],
     )
     first = sure = cells = 0
     for name, count in dict.fromkeys((row["distribution"], row["requests"]) for row in rows):
