@@ -96,6 +96,7 @@ _REPORTED = {
     ("machines", "migrations"): ("migrations", "1", "virtual machines that were sent to another host"),
     ("machines", "violating_periods"): ("agreement_violations", "1", "periods that broke a machine's agreement"),
     ("work", "done"): ("work_done", "1", "cycles that virtual machines computed"),
+    ("energy", "gpus"): ("energy_gpus", "J", "energy of GPUs of virtual machines, part of that of their hosts"),
     ("energy", "cooling"): ("energy_cooling", "J", "energy of cooling and power supply of datacentres"),
 }
 

@@ -32,6 +32,7 @@ class DatacentreAdapter:
         self._model = Datacentres(
             world.hosts, world.kinds, world.machines, world.utilisation, world.settings, world.tariffs,
             wan=world.wan, life=world.life, caps=world.caps, cooling=world.cooling,
+            gpu_utilisation=world.gpu_utilisation,
         )  # fmt: skip
         self._host_of = np.full(context.scene.capacity, -1, np.int64)
         self._host_of[world.slot] = np.arange(len(world.slot))

@@ -30,6 +30,9 @@ def summary(model: Datacentres, world: DatacentreWorld, scene: Scene) -> Summary
         sums = np.bincount(world.group, amount, len(world.groups))
         return {name: float(value) for name, value in zip(world.groups, sums, strict=True)}
 
+    by_key = {"energy": books.gpu_energy, "busy": books.gpu_busy}
+    by_host = {key: dict(zip(names, map(float, of), strict=True)) for key, of in by_key.items()}
+    gpus = {"accelerators": {"gpu": by_host}} if world.hosts.gpus.any() else {}
     used = model.sums.busy / (model.time or 1.0)
     return {
         "utilisation": dict(zip(names, map(float, used), strict=True)),
@@ -42,6 +45,7 @@ def summary(model: Datacentres, world: DatacentreWorld, scene: Scene) -> Summary
             "waking": float(books.wake_energy.sum()),
             "radio": 0.0,
             "links": books.link_energy,
+            **({"gpus": float(books.gpu_energy.sum())} if gpus else {}),
             **({"cooling": float(books.cooling.sum())} if world.cooling else {}),
         },
         "cost": {
@@ -79,6 +83,7 @@ def summary(model: Datacentres, world: DatacentreWorld, scene: Scene) -> Summary
             for name, above, excess in zip(world.places, books.above, books.excess, strict=True)
             if world.caps
         },
+        **gpus,
         "sla": asdict(books.levels),
         "work": {
             "wanted": books.wanted,

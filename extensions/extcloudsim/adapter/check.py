@@ -51,19 +51,28 @@ def _machines(config: DatacentreConfig, nodes: Sequence[Node], path: str) -> Ite
     """Machines that no host can take, or that go before they come."""
     from cosim.extensions.extcloudsim.adapter import world  # needs the engine
 
-    cpus, rams = zip(*(world.size_of(config, node) for node in nodes), strict=True)
+    cpus, rams, gpus = zip(*(world.size_of(config, node) for node in nodes), strict=True)
     cpu, ram = max(cpus), max(rams)
     for name, one in config.machines.items():
         at = f"{path}.machines.{name}"
         if one.ram > ram * config.overcommit:
             text = f"a machine asks for {one.ram / 1e9:g} GB; no host can take it, the largest has {ram / 1e9:g} GB"
             yield Problem(text, f"{at}.ram", hint="give a node more 'memory', or make the machines smaller")
+        fit = [g for r, g in zip(rams, gpus, strict=True) if one.ram <= r * config.overcommit]
+        if one.gpus > max(fit, default=one.gpus):
+            text = f"a machine asks for {one.gpus} GPUs; no host with memory for it has more than {max(fit)}"
+            yield Problem(text, f"{at}.gpus", hint="give a node 'accelerators: {gpu: 4 x 10 TFLOPS}'")
         if one.cpu > cpu:
             text = f"a machine asks for {one.cpu / 1e9:g} GHz, and the largest host has {cpu / 1e9:g} GHz in all"
             hint = "at full use it gets less than it asks for; give a node a larger 'cpu', or make the machines smaller"
             yield Problem(text, f"{at}.cpu", hint=hint, fatal=False)
         if one.stop is not None and one.stop <= one.start:
             yield Problem("'stop' is not after 'start'", f"{at}.stop", hint="write a later time, or leave it out")
+    wanted = sum(one.gpus * one.count for one in config.machines.values())
+    if wanted > sum(gpus):
+        text = f"the machines ask for {wanted} GPUs together, the hosts have {sum(gpus)}"
+        hint = "those that do not fit wait; make them fewer, or give nodes more"
+        yield Problem(text, f"{path}.machines", hint=hint, fatal=False)
     asked, there = sum(one.ram * one.count for one in config.machines.values()), config.overcommit * sum(rams)
     if asked > there:
         text = f"the machines ask for {asked / 1e9:g} GB of memory together, the hosts have {there / 1e9:g} GB"

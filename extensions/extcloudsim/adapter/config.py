@@ -188,6 +188,12 @@ class MachineBlock(Block):
     count: Annotated[int, Field(ge=1, le=100_000)] = Field(1, description="machines")
     cpu: Frequency = Field(description="capacity asked for, such as 1 GHz; hosts have cores x clock")
     ram: Bytes = Field(1.0e9, description="copied by a migration")
+    gpus: Annotated[int, Field(ge=0, le=64)] = Field(
+        0, description="GPUs of its own on one host: of 'accelerators: {gpu: ...}' of nodes"
+    )
+    gpu_utilisation: Annotated[PatternBlock | None, OnlyWith("gpus")] = Field(
+        None, description="of its GPUs, made at random; default: as of its processors"
+    )
     work: Literal["compute", "memory", "hybrid", "io"] = Field("hybrid", description="what a lower clock does to it")
     sla: Annotated[float, Field(ge=0.0, le=100.0)] = Field(1.0, description="weight q of the service level")
     price: PricePerTime = Field(3.4444444444444446e-06, description="that its user pays; 0.0124 /h")

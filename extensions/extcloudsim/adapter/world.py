@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cosim.contract.adapter import Context
-from cosim.contract.entities import Node, Scene
+from cosim.contract.entities import Accelerator, Node, Scene
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.functions import function
 from cosim.contract.selector import matcher, void
@@ -48,6 +48,7 @@ class DatacentreWorld:
     kinds: Kinds
     machines: Machines
     utilisation: Floats
+    gpu_utilisation: Floats
     settings: DatacentreSettings
     tariffs: tuple[PlaceTariff, ...]
     wan: Wan
@@ -128,10 +129,14 @@ def hosts_of(config: DatacentreConfig, scene: Scene, path: str) -> tuple[list[No
     return nodes, np.array(slots, np.int64)
 
 
-def size_of(config: DatacentreConfig, node: Node) -> tuple[float, float]:
-    """Cycles/s and B that a host has for machines."""
+def size_of(config: DatacentreConfig, node: Node) -> tuple[float, float, int]:
+    """Cycles/s, B and GPUs that a host has for machines."""
     block = _block(config, node)
-    return (block.mips or node.cores * node.clock), (block.ram or node.memory or RAM)
+    return (block.mips or node.cores * node.clock), (block.ram or node.memory or RAM), _gpus(node).units
+
+
+def _gpus(node: Node) -> Accelerator:
+    return next((one for one in node.accelerators if one.kind == "gpu"), Accelerator("gpu", 0, 0.0))
 
 
 def _inside(block: PlaceBlock, nodes: Sequence[Node]) -> Bools:
@@ -218,18 +223,20 @@ def _wan(config: DatacentreConfig) -> Wan:
     return Wan(rate, distance, factor, cost)
 
 
-def utilisation_of(config: DatacentreConfig, context: Context, path: str) -> Floats:
+def utilisation_of(config: DatacentreConfig, context: Context, path: str, *, gpus: bool = False) -> Floats:
+    """(machines, periods) of the processors of each machine, or of its GPUs."""
     periods = max(1, int(np.ceil(context.duration / config.period)))
     rows = []
     for number, (name, block) in enumerate(config.machines.items()):
-        if block.traces is not None:
+        own = block.gpu_utilisation if gpus else None
+        if block.traces is not None and own is None:
             with _faults_at(f"{path}.machines.{name}.traces"):
                 made = read(context.path(block.traces.path), block.count, block.traces.scale)
             made = np.pad(made[:, :periods], ((0, 0), (0, max(0, periods - made.shape[1]))), "edge")
         else:
-            p = block.utilisation
+            p = own or block.utilisation
             pattern = Pattern(p.mean, p.amplitude, p.peak, p.noise, p.memory, p.shared)
-            made = pattern.draw(block.count, periods, config.period, context.rng(0, number))
+            made = pattern.draw(block.count, periods, config.period, context.rng(0, number, *([1] if own else [])))
         rows.append(made)
     return np.ascontiguousarray(np.concatenate(rows))
 
@@ -264,13 +271,16 @@ def build(config: DatacentreConfig, context: Context) -> DatacentreWorld:
     nodes, slots = hosts_of(config, context.scene, path)
     blocks = [_block(config, node) for node in nodes]
     quirks = quirks_of(config, path)
-    sizes = [size_of(config, node) for node in nodes]
+    sizes, gpus = [size_of(config, node) for node in nodes], [_gpus(node) for node in nodes]
     hosts = Hosts(
         kind=np.arange(len(nodes)),
         place=_places_of(config, nodes),
-        mips=contiguous([mips for mips, _ in sizes]),
-        ram=contiguous([ram / MB for _, ram in sizes]),
+        mips=contiguous([mips for mips, _, _ in sizes]),
+        ram=contiguous([ram / MB for _, ram, _ in sizes]),
         failures=contiguous([1.0 / one.mtbf if one.mtbf else 0.0 for one in blocks]),
+        gpus=contiguous([one.units for one in gpus]),
+        gpu_idle=contiguous([one.idle for one in gpus]),
+        gpu_span=contiguous([one.max - one.idle for one in gpus]),
     )
     groups = list(config.machines.values())
     counts = [block.count for block in groups]
@@ -284,6 +294,7 @@ def build(config: DatacentreConfig, context: Context) -> DatacentreWorld:
         work=np.repeat(np.array([CLASS_NUMBER[g.work] for g in groups], np.int64), counts),
         rate=each([g.sla for g in groups]),
         price=each([g.price for g in groups]),
+        gpus=each([g.gpus for g in groups]),
     )
     utilisation = utilisation_of(config, context, path)
     policies = policies_of(config, path)
@@ -316,7 +327,7 @@ def build(config: DatacentreConfig, context: Context) -> DatacentreWorld:
     kinds = [_kind(node, block, path, quirks) for node, block in zip(nodes, blocks, strict=True)]
     return DatacentreWorld(
         hosts, kinds_of(kinds, config.slowdown == "measured"),
-        machines, utilisation, settings, tuple(tariffs), _wan(config),
+        machines, utilisation, utilisation_of(config, context, path, gpus=True), settings, tuple(tariffs), _wan(config),
         np.stack([each([g.start for g in groups]), each([g.stop or inf for g in groups])], axis=1), slots,
         tuple(config.places) or ("all",), tuple(config.machines), np.repeat(np.arange(len(groups)), counts),
         tuple(blocks), caps, tuple(cooling),

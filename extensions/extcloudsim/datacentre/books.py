@@ -19,6 +19,8 @@ class Sums:
 
     energy: Floats  # (hosts,) J
     wake_energy: Floats  # (hosts,) J of it for waking up
+    gpu_energy: Floats  # (hosts,) J of it in GPUs
+    gpu_busy: Floats  # (hosts,) s of GPUs in use
     energy_cost: Floats  # (hosts,) currency
     busy: Floats  # (hosts,) s
     active: Floats  # (hosts,) s
@@ -49,7 +51,7 @@ class Sums:
     @staticmethod
     def none(hosts: int, machines: int, places: int = 1) -> Sums:
         """Empty books."""
-        of_hosts = ("energy", "wake_energy", "energy_cost", "busy", "active", "short", "down")
+        of_hosts = ("energy", "wake_energy", "gpu_energy", "gpu_busy", "energy_cost", "busy", "active", "short", "down")
         of_machines = ("overload", "migration", "crash", "memory", "transfer", "paid", "away", "cramped")
         arrays: dict[str, Any] = {name: np.zeros(hosts) for name in of_hosts}
         arrays |= {name: np.zeros(places) for name in ("above", "excess", "cooling")}

@@ -61,7 +61,7 @@ class Procedure:
         self.clock = model.kinds.frequency[self.hosts.kind]
         self.rows = np.arange(len(self.slow))
         self.load = np.zeros((len(self.slow), self.slow.shape[2]))  # by the last load, at each point
-        self.used, self.held = np.zeros(len(self.slow)), np.zeros(len(self.slow))  # capacity now, MB
+        self.used, self.held, self.gpus = np.zeros((3, len(self.slow)))  # capacity now, MB, GPUs
         self.on: list[list[int]] = [[] for _ in self.rows]
         for v in in_order(model):
             self.push(v, int(model.at[v]))
@@ -86,11 +86,12 @@ class Procedure:
         self.load[h] += self.share(h, v)
         self.used[h] += self.now[v]
         self.held[h] += self.ram[v]
+        self.gpus[h] += self.m.gpus[v]
 
     def pull(self, v: int, h: int) -> None:
         """Take machine v off host h, whose sums are made anew."""
         rest = [w for w in self.on[h] if w != v]
-        self.on[h], self.load[h], self.used[h], self.held[h] = [], 0.0, 0.0, 0.0
+        self.on[h], self.load[h], self.used[h], self.held[h], self.gpus[h] = [], 0.0, 0.0, 0.0, 0.0
         for w in rest:
             self.push(w, h)
 
@@ -141,7 +142,7 @@ class Procedure:
         """The host for machine v, -1 if it fits on none."""
         s, rows, mips = self.s, self.rows, self.hosts.mips
         free = self.hosts.ram * s.overcommit - self.held
-        room = ~closed & self.model.up & (self.ram[v] <= free)
+        room = ~closed & self.model.up & (self.ram[v] <= free) & (self.gpus + self.m.gpus[v] <= self.hosts.gpus)
         if callable(s.placer):
             room &= (self.used + self.now[v]) / mips <= s.threshold
             h = int(s.placer(self.state, v, np.where(room, self.used / mips, np.inf), free))

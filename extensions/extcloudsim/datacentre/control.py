@@ -103,6 +103,8 @@ def _place(b: HostSums, g: Given, v: int, closed: Bools, origin: int) -> int:
     for h in range(len(g.hosts.kind)):
         if closed[h] or not g.sees.up[h] or b.ram[h] + g.m.ram[v] > g.hosts.ram[h] * g.rules.overcommit:
             continue
+        if b.gpus[h] + g.m.gpus[v] > g.hosts.gpus[h]:
+            continue
         if spare[g.hosts.place[h]] < np.inf:
             kind, slow = g.hosts.kind[h], g.kinds.slowdown[g.hosts.kind[h], g.m.work[v], 0]
             after = b.slowest[h] + g.sees.demand[v] / g.hosts.mips[h] * slow
@@ -305,7 +307,7 @@ def consolidate(
     b = HostSums(
         np.full(n, -1, np.int64), np.full(n_hosts, -1, np.int64), np.full(n_hosts, -1, np.int64),
         np.full(n, -1, np.int64), np.full(n, -1, np.int64), np.zeros(n_hosts), np.zeros(n_hosts), np.zeros(n_hosts),
-        np.zeros(n_hosts), np.zeros((n_hosts, l.HISTORY)), np.zeros(l.HISTORY),
+        np.zeros(n_hosts), np.zeros(n_hosts), np.zeros((n_hosts, l.HISTORY)), np.zeros(l.HISTORY),
     )  # fmt: skip
     for v in g.sees.order:
         if g.sees.at[v] >= 0:

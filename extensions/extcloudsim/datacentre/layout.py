@@ -20,6 +20,7 @@ Bools = NDArray[np.bool_]
 
 HISTORY: Final = 30  # periods that detectors look back at most
 LAN: Final = 125.0  # MB/s: 1 Gbit/s
+WITHOUT: Floats = np.zeros(0)  # stands for a 0 of each host or machine
 
 # Detectors of over-load, by number
 THR, IQR, MAD, LR, LRR, FOP, FLAGS = range(7)
@@ -66,6 +67,9 @@ class Hosts(NamedTuple):
     mips: Floats  # (hosts,) capacity at the highest operating point
     ram: Floats  # (hosts,) MB
     failures: Floats  # (hosts,) 1/s, expected; the cost-aware placement looks at it
+    gpus: Floats = WITHOUT  # (hosts,) each is one machine's alone, as by PCI passthrough
+    gpu_idle: Floats = WITHOUT  # (hosts,) W of each GPU of a host that is awake
+    gpu_span: Floats = WITHOUT  # (hosts,) W more of a GPU that is fully used
 
 
 class Machines(NamedTuple):
@@ -76,6 +80,7 @@ class Machines(NamedTuple):
     work: Ints  # (machines,) class: position in `cosim.engine.continuum.power.CLASSES`
     rate: Floats  # (machines,) weight q of the service level
     price: Floats  # (machines,) currency/s that the user pays
+    gpus: Floats = WITHOUT  # (machines,) asked for
 
 
 class Wan(NamedTuple):
@@ -117,6 +122,6 @@ def owned(arrays: Hosts | Kinds | Machines | Wan) -> list[Any]:
     Compiled functions have one signature; views and read-only arrays would make another.
     """
     return [
-        contiguous(one, np.int64 if name in _WHOLE else np.float64)
+        contiguous(np.zeros(len(arrays[0])) if one is WITHOUT else one, np.int64 if name in _WHOLE else np.float64)
         for name, one in zip(arrays._fields, arrays, strict=True)
     ]

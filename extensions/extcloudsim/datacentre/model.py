@@ -41,7 +41,10 @@ from cosim.extensions.extcloudsim.datacentre.settings import DatacentreSettings,
 from cosim.extensions.extcloudsim.datacentre.sla import RULES, DeliveredService
 
 Happening = tuple[float, int, Ints]  # s, 0 recover or 1 fail, hosts
-_FIXED = ("settings", "hosts", "kinds", "machines", "tariffs", "caps", "cooling", "wan", "_utilisation", "_life")
+_FIXED = (
+    "settings", "hosts", "kinds", "machines", "tariffs", "caps", "cooling", "wan", "_utilisation", "_gpu_utilisation",
+    "_life",
+)  # fmt: skip
 
 
 def local(places: int = 1) -> Wan:
@@ -65,6 +68,7 @@ class Datacentres:
         wan: Wan | None = None,
         life: Floats | None = None,  # (machines, 2) s of arrival and departure
         at: Ints | None = None,  # (machines,) hosts to begin with, -1: to be placed
+        gpu_utilisation: Floats | None = None,  # (machines, periods) of each machine's GPUs; default: `utilisation`
         caps: Sequence[StepSeries] = (),  # per place, W that its hosts may draw together; (): as much as they like
         cooling: Sequence[Cooling] = (),  # per place; (): nothing draws power but the hosts
     ) -> None:
@@ -93,6 +97,9 @@ class Datacentres:
             none = np.zeros(len(kinds.points))
             self.kinds = kinds._replace(resting=none, waking=none, waking_power=none)
         self._utilisation = np.ascontiguousarray(utilisation, np.float64)
+        self._gpu_utilisation = self._utilisation if gpu_utilisation is None else gpu_utilisation
+        if self._gpu_utilisation.shape != utilisation.shape:
+            raise ValueError(f"gpu_utilisation must have the shape of utilisation, {utilisation.shape}")
         self._life = np.tile([0.0, math.inf], (n, 1)) if life is None else life
         self.time = 0.0
         self.period = 0  # number of the period that is under way
@@ -114,6 +121,7 @@ class Datacentres:
         self.bills = [Bill() for _ in range(self.places)]
         self.moves: list[tuple[int, int, int]] = []  # machine, from, to: of the present period
         self.power: Floats = np.zeros(n_hosts)  # W, mean of the last stretch
+        self._gpu_power: Floats = np.zeros(n_hosts)  # W of it
         self.random = np.random.Generator(np.random.PCG64(np.random.SeedSequence(self.settings.seed)))
 
     def copy(self) -> Datacentres:
@@ -196,9 +204,12 @@ class Datacentres:
         return self.cooling[place].extra(joule, self.time, end) if self.cooling else 0.0
 
     def cap(self) -> Floats:
-        """(places,) W, the least that each place may draw until the next period begins; inf without a cap."""
+        """(places,) W, the least that each place may draw until the next period begins, less its GPUs; inf without."""
         end = (self.period + 1) * self.settings.period
-        return np.array([float(one.at(one.cuts(self.time, end)[:-1]).min(initial=math.inf)) for one in self.caps])
+        least = np.array([float(one.at(one.cuts(self.time, end)[:-1]).min(initial=math.inf)) for one in self.caps])
+        worst = self.hosts.gpus * (self.hosts.gpu_idle + self.hosts.gpu_span)
+        gpus = worst if self.settings.capping == "worst-case" else self._gpu_power
+        return np.asarray(least - np.bincount(self.hosts.place, gpus, self.places), np.float64)
 
     def _begin(self) -> None:
         """The decisions at the beginning of a period."""
@@ -272,10 +283,33 @@ class Datacentres:
             fixed=int(self.quirk("fixed-allocation")), small=SMALL if self.quirk("small-loads") else 0.0,
         )  # fmt: skip
         outcome = account(self.hosts, self.kinds, machines, period)
+        self._drive_gpus(outcome, period)
         self._book(outcome, wanted, fresh, span, end)
         self.backlog = np.zeros(len(wanted)) if only else np.maximum(0.0, fresh + self.backlog - outcome.done)
         self.source[self.arrival <= end] = -1
         self.time = end
+
+    def _drive_gpus(self, o: PeriodOutcome, p: Period) -> None:
+        """Add what GPUs draw to the energy of their hosts: idle + span u, as CloudSim's extension for GPUs has it.
+
+        The law: Siavashi and Momtazpour 2019, doi 10.1007/s11227-018-2636-7. A GPU works for its machine where that
+        runs, until it has moved; hosts that sleep have theirs off.
+        """
+        if not self.hosts.gpus.any():
+            return
+        column = min(self.period, self._gpu_utilisation.shape[1] - 1)
+        used = np.where(self.alive, self.machines.gpus * np.clip(self._gpu_utilisation[:, column], 0.0, 1.0), 0.0)
+        there = np.clip(p.seconds - p.arrival, 0.0, p.seconds)
+        busy, awake = np.zeros(len(p.up)), o.active.copy()
+        for host, seconds in ((p.at, there), (p.source, p.seconds - there)):
+            on = (host >= 0) & (used > 0.0) & p.up[host]
+            busy += np.bincount(host[on], (used * seconds)[on], len(busy))
+            np.maximum.at(awake, host[on], seconds[on])
+        joule = awake * self.hosts.gpus * self.hosts.gpu_idle + busy * self.hosts.gpu_span
+        o.energy[:] += joule
+        self.sums.gpu_energy += joule
+        self.sums.gpu_busy += busy
+        self._gpu_power = joule / p.seconds
 
     def _book_waking(self, host: int, joule: float) -> None:
         """Energy that a host uses now, to wake up."""

@@ -55,6 +55,7 @@ class HostSums(NamedTuple):
     judged: Floats  # (hosts,) load as the detectors see it
     slowest: Floats  # (hosts,) load at the lowest operating point
     ram: Floats  # (hosts,) MB
+    gpus: Floats  # (hosts,)
     past: Floats  # (hosts, HISTORY) by `history`, in shares
     trial: Floats  # (HISTORY,) scratch
 
@@ -103,6 +104,7 @@ def count_in(b: HostSums, g: Given, v: int, h: int) -> None:
     b.judged[h] += share * g.kinds.slowdown[g.hosts.kind[h], g.m.work[v], g.sees.point[h]]
     b.slowest[h] += share * g.kinds.slowdown[g.hosts.kind[h], g.m.work[v], 0]
     b.ram[h] += g.m.ram[v]
+    b.gpus[h] += g.m.gpus[v]
     for i in range(l.HISTORY):
         b.past[h, i] += g.sees.history[v, i] / g.hosts.mips[h]
 
@@ -120,7 +122,7 @@ def pull(b: HostSums, g: Given, v: int) -> None:
     else:
         b.last[h] = b.before[v]
     b.at[v] = -1
-    b.load[h] = b.judged[h] = b.slowest[h] = b.ram[h] = 0.0
+    b.load[h] = b.judged[h] = b.slowest[h] = b.ram[h] = b.gpus[h] = 0.0
     b.past[h, :] = 0.0
     w = b.first[h]
     while w >= 0:

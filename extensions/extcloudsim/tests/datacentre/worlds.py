@@ -49,6 +49,7 @@ def model_of(
     at=None,
     caps=(),
     cooling=(),
+    gpu_utilisation=None,
     **settings,
 ):
     utilisation = np.atleast_2d(np.asarray(utilisation, np.float64))
@@ -65,4 +66,5 @@ def model_of(
         at=at,
         caps=caps,
         cooling=cooling,
+        gpu_utilisation=gpu_utilisation,
     )
