@@ -68,10 +68,7 @@ def prepare(config: ContinuumConfig, context: Context, events: Sequence[Event]) 
         workloads=tuple(load.name for load in scene.workloads),
         timeline=tuple(_Timeline(config, context, world).actions(events)),
         hosts=lambda engine: HostLog(engine, world, scene),
-        results=lambda engine: (
-            task_frame(engine, context.duration, engine.drain()),
-            summary(engine, world, scene),
-        ),
+        results=lambda engine: (task_frame(engine, context.duration, engine.drain()), summary(engine, world, scene)),
         rest=(config.model_dump(exclude={*_OPTIONS, "scheduler", "threads"}), tuple(events)),
     )
 

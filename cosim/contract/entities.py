@@ -352,9 +352,9 @@ class Tariff(TariffQuantities):
     green: tuple[GreenWindow, ...] = ()
 
 
-def _span(meaning: str) -> DeclaredQuantity:
+def _span(meaning: str, asks: str = "") -> DeclaredQuantity:
     """A time that need not be given."""
-    return DeclaredQuantity("time", meaning, above=True, optional=True, batched=True)
+    return DeclaredQuantity("time", meaning, above=True, optional=True, batched=True, asks=asks)
 
 
 _SHARE = DeclaredQuantity("fraction", "part of the selected nodes that make this workload", most=1.0, batched=True)
@@ -367,6 +367,7 @@ _VALUE = DeclaredQuantity(
     batched=True, asks="a 'value' of results", reported="what its result was worth when it came back, 0: nothing",
 )  # fmt: skip
 _HALF_LIFE = _span("time in which the value halves; default: it does not decay")
+_LIMIT = _span("after its creation, a task that has not ended is given up; default: never", "a 'limit' of tasks")
 _MOVES = "moves with a running task to another host; default: its input"
 _STATE = DeclaredQuantity("bytes", _MOVES, optional=True, asks="'state' that moves")
 
@@ -380,6 +381,7 @@ class WorkloadQuantities:
     """The plain numbers of a stream of tasks: a line declares one, from the scenario's key to the engine's column."""
 
     deadline: Annotated[float, _DEADLINE] = math.inf  # s
+    limit: Annotated[float, _LIMIT] = math.inf  # s
     value: Annotated[float, _VALUE] = 0.0  # at a response time of 0; 0: not known
     half_life: Annotated[float, _HALF_LIFE, OnlyWith("value")] = math.inf  # s
     share: Annotated[float, _SHARE] = 1.0

@@ -18,11 +18,7 @@ from cosim.contract.units import Duration, Period
 from cosim.scenario.hardware import AcceleratorName, LawOfOperations
 from cosim.scenario.text import LawOfBytes, LawOfWork
 
-Rule = Annotated[
-    str,
-    Field(pattern=r"^(violation|excess|period|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$"),
-    NoCode(),
-]
+Rule = Annotated[str, Field(pattern=r"^(violation|excess|period|[A-Za-z_][\w.]*:[A-Za-z_]\w*)$"), NoCode()]
 
 
 class StageBlock(Block):

@@ -60,6 +60,7 @@ RATE = (0.30, 0.10, 0.30)  # requests per s of a client
 WORK = (1.5e9, 0.4e9, 0.8e9)  # cycles, mean
 INPUT = (600e3, 20e3, 200e3)  # B, mean
 DEADLINE = (2.5, 4.0, 1.0)  # s
+LIMIT = 180.0  # s within which a request ends, as in the paper
 SPREAD = 0.97
 DWELL = (4.406, 0.681)  # of the logarithm of s
 UPLINK = (30e6, 2e6, 15e6)  # bit/s
@@ -265,7 +266,7 @@ def _system(day: int, requests: list[tuple[Ints, Floats, Floats, Floats]]) -> Sy
     loads = []
     for kind, (who, time, size, work) in enumerate(requests):
         trace = WorkloadTrace(len(hosts) + who.astype(np.int64), time, size, np.full(len(time), 10e3), work)
-        loads.append(WorkloadStream(0.0, (int(FIXED), 1.0, 0.0), deadline=DEADLINE[kind], trace=trace))
+        loads.append(WorkloadStream(0.0, (int(FIXED), 1.0, 0.0), deadline=DEADLINE[kind], limit=LIMIT, trace=trace))
     sources = np.arange(count)
     return System(
         kinds=kinds, kind=np.concatenate([np.arange(len(hosts)), devices]).astype(np.int64),

@@ -15,6 +15,14 @@ from cosim.engine.continuum.sums import add
 
 
 @jit
+def _bound(s: Record, i: int, work: Record, created: float) -> None:
+    """Have task i given up when its time is over."""
+    ends = created + min(work.limit, work.deadline if s.drop_late != 0 else math.inf)
+    if ends < math.inf:
+        put(s, task_number(s, i) + 1, ends)
+
+
+@jit
 def _stage(s: Record, k: int, number: int, bytes_: float, at: int, brought: int, now: float) -> None:
     """Make the task of stage `number` of job k, whose data of `bytes_` B is at node `at`."""
     job, stage = memory.job(s.jobs, k), memory.stage(s.stages, number)
@@ -41,8 +49,7 @@ def _stage(s: Record, k: int, number: int, bytes_: float, at: int, brought: int,
     memory.whole(s.missing, stage_number(s, t)).v = max(1, stage.befores)
     add(s, INPUT_OFFERED, t.input)
     memory.whole(s.stage_tally, number * (1 + STATUSES)).v += 1
-    if s.drop_late != 0 and t.deadline < math.inf:
-        put(s, task_number(s, i) + 1, job.created + t.deadline)
+    _bound(s, i, work, job.created)
     put(s, task_number(s, i), now)  # to be decided about in an event of its own
 
 
@@ -127,6 +134,5 @@ def make(s: Record, k: int, n: int, now: float) -> int:
     t.phase, t.job, t.stage, t.join = NEW, -1, -1, -1
     add(s, INPUT_OFFERED, t.input)
     memory.whole(s.tally, source.workload * (2 + STATUSES)).v += 1
-    if s.drop_late != 0 and t.deadline < math.inf:
-        put(s, task_number(s, i) + 1, now + t.deadline)
+    _bound(s, i, work, now)
     return i

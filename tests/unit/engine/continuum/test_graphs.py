@@ -138,9 +138,10 @@ def test_a_stage_that_fails_takes_its_job_along():
     assert books.in_flight.tolist() == [0]
 
 
-def test_a_job_has_one_deadline():
-    load = chain(JobStage(fixed(CLOCK), pinned=True), JobStage(fixed(9 * CLOCK), after=(0,), pinned=True), deadline=4.0)
-    _, start, stages, job = run(load, 0, drop_late=True)
+@pytest.mark.parametrize(("bound", "drop_late"), [("deadline", True), ("limit", False)])
+def test_a_job_has_one_deadline_or_limit(bound, drop_late):
+    first, second = JobStage(fixed(CLOCK), pinned=True), JobStage(fixed(9 * CLOCK), after=(0,), pinned=True)
+    _, start, stages, job = run(chain(first, second, **{bound: 4.0}), 0, drop_late=drop_late)
     assert (stages[0]["status"], stages[1]["status"], job["status"]) == (COMPLETED, DEADLINE, DEADLINE)
     assert job["ended"] == pytest.approx(start + 4.0)
 
