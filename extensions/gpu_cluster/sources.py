@@ -15,18 +15,22 @@ _Source = Annotated[Path, typer.Argument(help="The table or log, plain or gzippe
 _Jobs = Annotated[int | None, typer.Option(min=1, help="At most so many jobs, the first of the trace.")]
 _Leaves = Annotated[int | None, typer.Option(min=2, help="Of 32 GPUs each; default: as many as fill to 70 %.")]
 
+_Law = Annotated[bool, typer.Option("--fit", help="Draw jobs by a law that is fitted to the trace, not its own.")]
+
 
 def _command(trace: str, text: str) -> Callable[..., None]:
     """The command that imports a trace."""
 
     def run(
-        source: _Source, out: Out, jobs: _Jobs = None, leaves: _Leaves = None, force: Force = False,
-        strict: Strict = False, as_json: Json = False,
+        source: _Source, out: Out, jobs: _Jobs = None, leaves: _Leaves = None, law: _Law = False,
+        force: Force = False, strict: Strict = False, as_json: Json = False,
     ) -> None:  # fmt: skip
         with errors(as_json):
             from cosim.extensions.gpu_cluster.importing import read
 
-            finish(read(trace, source, jobs=jobs, leaves=leaves), out, force=force, strict=strict, as_json=as_json)
+            finish(
+                read(trace, source, jobs=jobs, leaves=leaves, law=law), out, force=force, strict=strict, as_json=as_json
+            )
 
     run.__doc__ = text
     return run

@@ -10,6 +10,7 @@ from cosim.contract.adapter import AdapterConfig, InputFile
 from cosim.contract.block import Block, OnlyWith
 from cosim.contract.trust import NoCode, Trusted, Words
 from cosim.contract.units import BitRate, Bytes, Duration, Fraction, Period, Power
+from cosim.extensions.gpu_cluster.cluster.law import LawBlock
 from cosim.extensions.gpu_cluster.cluster.resources import Count, Inventory, PowerBlock
 
 Topology = Literal["fat-tree", "dragonfly", "rail", "torus", "rings", "cabled"]
@@ -65,7 +66,7 @@ class PhaseBlock(Block):
 class JobsBlock(Block):
     """Where the jobs come from: made at random, a file, or a list."""
 
-    generate: Literal["uniform", "philly"] | None = Field(None, description="made at random")
+    generate: Literal["uniform", "philly", "fitted"] | None = Field(None, description="made at random")
     count: Count = Field(200, description="of generated jobs; of a file at most so many")
     gpus: Annotated[list[Count], Field(min_length=2, max_length=2), OnlyWith("generate", "uniform")] = Field(
         [16, 128], description="uniform, of a job"
@@ -73,9 +74,10 @@ class JobsBlock(Block):
     duration: Annotated[list[Period], Field(min_length=2, max_length=2), OnlyWith("generate", "uniform")] = Field(
         [600.0, 14_400.0], description="uniform, at the network's full rate"
     )
-    gap: Annotated[Duration, OnlyWith("generate", "uniform")] = Field(
-        0.0, description="uniform: mean time between arrivals; 0: all are there at the start"
+    gap: Annotated[Duration, OnlyWith("generate", "uniform", "fitted")] = Field(
+        0.0, description="uniform, fitted: mean time between arrivals; 0: all are there at the start"
     )
+    law: Annotated[LawBlock | None, OnlyWith("generate", "fitted")] = Field(None, description="fitted: to a trace")
     mix: Mix = Field({"llm": 1.0, "dlrm": 1.0}, description="weights of the patterns of jobs with several GPUs")
     phases: list[PhaseBlock] = Field([], description="uniform: mixes one after the other, in place of count and mix")
     rails: Annotated[Count, OnlyWith("generate", "uniform")] = Field(8, description="parallel rings of a job")
@@ -92,6 +94,8 @@ class JobsBlock(Block):
             raise ValueError("ranges go from the least to the most")
         if any(not sum(mix.values()) > 0.0 for mix in (self.mix, *(phase.mix for phase in self.phases))):
             raise ValueError("a 'mix' needs a weight above 0")
+        if self.generate == "fitted" and self.law is None:
+            raise ValueError("'generate: fitted' needs a 'law'")
         if self.phases and self.generate != "uniform":
             raise ValueError("'phases' need 'generate: uniform'")
         return self

@@ -30,7 +30,8 @@ class Phase:
     mix: dict[str, float]
 
 
-def _rng(seed: int, key: int) -> np.random.Generator:
+def generator(seed: int, key: int) -> np.random.Generator:
+    """A stream of random numbers for one purpose."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, key])))
 
 
@@ -59,7 +60,7 @@ def uniform(
     checkpoint: float = 0.0,
 ) -> Jobs:
     """Sizes and durations uniform, arrivals `gap` s apart on average (Poisson), 0: all at once."""
-    rng = _rng(seed, 1)
+    rng = generator(seed, 1)
     gpus = rng.integers(sizes[0], sizes[1] + 1, jobs)
     duration = rng.uniform(*durations, jobs)
     pattern, share = patterns(rng, jobs, mix or MIX)
@@ -83,7 +84,7 @@ def phases(seed: int, parts: list[Phase], gap: float = 0.0) -> Jobs:
 
 def philly_like(seed: int, jobs: int, span: float, mix: dict[str, float] | None = None) -> Jobs:
     """`jobs` over `span` s with a daily wave: most have one GPU and are short, few are large and long."""
-    rng = _rng(seed, 2)
+    rng = generator(seed, 2)
     phase = rng.random(3 * jobs)
     keep = rng.random(3 * jobs) < 0.5 * (1.0 + 0.5 * np.sin(2.0 * np.pi * phase * span / 86_400.0))
     phase = phase[keep][:jobs]

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+import cosim
 from cosim.contract.errors import ScenarioError
 from cosim.extensions.gpu_cluster.cluster.table import read_jobs
 from cosim.extensions.gpu_cluster.importing import read as make
@@ -65,6 +66,23 @@ def test_published_forms(tmp_path, source, text, arrival, duration, gpus, milli)
     jobs = read_jobs(scenario.parent / "jobs.parquet", {"llm": 1.0})
     assert jobs.gpus.tolist() == gpus
     assert np.array_equal(jobs.arrival, arrival)
+
+
+def test_the_law_of_a_trace_is_a_scenario_that_draws_as_many_jobs(tmp_path):
+    rows = [f"2017-10-01 {k // 60 % 24:02}:{k % 60:02}:00,{60 + k % 7},{1 + 7 * (k % 5 == 0)}" for k in range(400)]
+    path = tmp_path / "trace"
+    path.write_text("\n".join(["timestamp,duration,num_gpus", *rows]))
+    scenario = write_scenario(tmp_path / "made", make("philly", path, law=True))
+    assert sorted(file.name for file in scenario.parent.iterdir()) == ["scenario.cosim.yaml"]
+    run = cosim.run(scenario, out=tmp_path / "runs").folder
+    found = cosim.load(run).sql("SELECT gpus, ended - started AS lasted FROM job").fetchnumpy()
+    assert len(found["gpus"]) == 400
+    assert set(found["gpus"].tolist()) == {1.0, 8.0}
+    assert np.mean(found["gpus"] == 8.0) == pytest.approx(0.2, abs=0.08)
+    assert found["lasted"].min() > 59.9
+    path.write_text("timestamp,duration,num_gpus\n2017-10-01,5,1\n")
+    with pytest.raises(ScenarioError, match="no law fits jobs that all come at once"):
+        make("philly", path, law=True)
 
 
 @pytest.mark.parametrize(
