@@ -22,7 +22,7 @@ def dataset(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the data set.")],
     preset: Annotated[
-        str, typer.Option(help="Recipe to begin with: jamming, wifi-jamming, offloading, machines or jobs.")
+        str, typer.Option(help="Recipe to begin with, as jamming or offloading; a wrong name lists all.")
     ] = "",
     signals: Annotated[
         str | None, typer.Option(help="Signals whose columns are the features, as ue,gnb or task,host@host.")
@@ -50,6 +50,9 @@ def dataset(
     sample: Annotated[
         list[str] | None,
         typer.Option(help="Share of training rows that is drawn, as '5 %: jamming.loss < 1'; the first that holds."),
+    ] = None,
+    choice: Annotated[
+        str | None, typer.Option(help="Column with the node that was chosen among those of a signal NAME@candidate.")
     ] = None,
     drop: Annotated[
         str | None, typer.Option(help="Columns that identify a device or user and are no features; default: rnti.")
@@ -80,7 +83,7 @@ def dataset(
         asked = {
             **{key: tuple(names_in(text)) for key, text in words.items() if text is not None},
             **{key: _time(key, text) for key, text in times.items() if text is not None},
-            "label": label, "at": at, "node": node, "by": by, "blocks": blocks, "seed": split_seed,
+            "label": label, "at": at, "node": node, "by": by, "blocks": blocks, "seed": split_seed, "choice": choice,
             "shares": _shares(shares) if shares is not None else None, "causes": tuple(cause) if cause else None,
             "sample": tuple(sample) if sample else None,
         }  # fmt: skip

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cosim import version
@@ -24,7 +25,15 @@ from cosim.contract.hints import did_you_mean
 from cosim.extensions.detection.dataset.card import croissant
 from cosim.extensions.detection.dataset.leakage import INDEX, Leak, check, made
 from cosim.extensions.detection.dataset.recipe import SPLITS, Recipe, assign
-from cosim.extensions.detection.dataset.scene import RecordedScene, check_columns, count, files_of, schema, table
+from cosim.extensions.detection.dataset.scene import (
+    CHOICE,
+    RecordedScene,
+    check_columns,
+    count,
+    files_of,
+    schema,
+    table,
+)
 from cosim.extensions.detection.dataset.tables import parts, remarks
 from cosim.results.compare import run_folders_of
 from cosim.results.folder import RunFolder, write_json
@@ -74,6 +83,8 @@ def build(
     if recipe.signals:
         names = dict.fromkeys((*recipe.names, *(column.partition(".")[0] for column in recipe.truth())))
         recorded = {signal: schema(scenes[0], signal) for signal in names}
+        if recipe.choice:
+            recorded[recipe.names[0]] = pa.schema([*recorded[recipe.names[0]], *CHOICE])
     else:
         recorded = {"": schema(scenes[0], "")}
     check_columns(recorded, (*recipe.truth(), *recipe.columns))

@@ -58,6 +58,20 @@ PRESETS: Mapping[str, Preset] = MappingProxyType({
             columns=("job.gpus", *(f"cluster.{name}" for name in ("busy", "down", "waiting", "running", "circuits"))),
         ),
     ),
+    "placement": Preset(
+        "which host each task is sent to, from the task and the state of every host",
+        Recipe(
+            ("task", "host@candidate"), "task.chosen == true", window=1.0, at="created", within=60.0, choice="host",
+            keep=("task.task",), columns=("task.input", "task.work", "task.deadline", *_STATE),
+        ),
+    ),
+    "job-placement": Preset(
+        "which node a training job starts on, from the job and the state of every node",
+        Recipe(
+            ("job", "host@candidate"), "job.chosen == true", window=1.0, at="started", within=86400.0, choice="node",
+            keep=("job.job",), columns=("job.gpus", *_STATE),
+        ),
+    ),
 })  # fmt: skip
 
 

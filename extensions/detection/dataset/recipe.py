@@ -42,6 +42,9 @@ class Recipe:
     share is drawn, and the column `weight` has its inverse, so that weighted sums estimate those of all rows. `by`
     is what a split keeps together: `seed` (all runs of a seed, which share their geometry), `scene` (one run or file),
     a swept parameter, or a column of a table.
+
+    With `choice` there is a row for each node of the signal `NAME@candidate`, and the first signal has two columns
+    more: `candidate`, and `chosen`, whether `choice` names it.
     """
 
     signals: tuple[str, ...]
@@ -61,6 +64,7 @@ class Recipe:
     node: str = ""  # column of a table that names whom a row is about
     blocks: int = 1  # parts of the time of each group of a table
     sample: tuple[str, ...] = ()  # "5 %: jamming.loss < 1", ...; a row for which none holds is kept
+    choice: str = ""  # column of the first signal with the node that was chosen among candidates
 
     def __post_init__(self) -> None:
         if min(self.window, 1.0) <= 0.0 or not min(self.every, self.within, self.ahead) >= 0.0:
@@ -87,6 +91,8 @@ class Recipe:
             raise SetupError(f"--signals: {', '.join(self.signals)} names a signal twice")
         if self.signals and "@" in self.signals[0]:
             raise SetupError(f"--signals: '{self.signals[0]}' gives the rows, and so belongs to no other signal's")
+        if bool(self.choice) != any(signal.endswith("@candidate") for signal in self.signals):
+            raise SetupError("--choice goes with a signal NAME@candidate among --signals, whose nodes are candidates")
         predicted = [name for name in self.names if name in _HIDDEN]
         if predicted:
             raise SetupError(

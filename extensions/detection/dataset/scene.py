@@ -20,6 +20,7 @@ from cosim.extensions.detection.dataset.tables import TablePart
 from cosim.extensions.detection.dataset.windows import ROWS, features, names
 
 IDS = ("scene", "node", "time")
+CHOICE = (pa.field("candidate", pa.string()), pa.field("chosen", pa.bool_()))
 _SAME = 1e-6  # s by which sums of times may differ and be the same
 
 
@@ -49,9 +50,12 @@ def table(scene: RecordedScene, recipe: Recipe) -> pa.Table:
     """
     first = recipe.names[0] if recipe.signals else ""
     base = scene.recorded(first)
+    if recipe.choice:
+        base = _candidates(base, scene, recipe)
     node, time = _keys(base, recipe.at if recipe.signals else "")
-    order = np.lexsort((time, node))
-    text, code = np.unique(node, return_inverse=True)
+    about = np.char.add(np.char.add(node, " "), _words(base, "candidate")) if recipe.choice else node
+    order = np.lexsort((time, about))
+    text, code = np.unique(about, return_inverse=True)
     columns: dict[str, NDArray[np.float64]] = {}
     ids: tuple[str, ...] = IDS
     if scene.part is not None:
@@ -107,6 +111,17 @@ def table(scene: RecordedScene, recipe: Recipe) -> pa.Table:
         made["weight"] = weight[kept]
     made["label"] = label[kept]
     return pa.table(made)
+
+
+def _candidates(base: pa.Table, scene: RecordedScene, recipe: Recipe) -> pa.Table:
+    """A row for each candidate of a row of `base` that names its choice, with the columns `candidate` and `chosen`."""
+    check_columns({recipe.names[0]: base.schema}, [f"{recipe.names[0]}.{recipe.choice}"])
+    name = next(recipe.plain(signal) for signal in recipe.signals if signal.endswith("@candidate"))
+    known = np.unique(_words(scene.recorded(name), "node"))
+    chosen = np.flatnonzero(_words(base, recipe.choice) != "")
+    candidate, made = np.tile(known, len(chosen)), base.take(np.repeat(chosen, len(known)))
+    made = made.append_column(CHOICE[0], pa.array(candidate, pa.string()))
+    return made.append_column(CHOICE[1], pa.array(_words(made, recipe.choice) == candidate))
 
 
 def _free(columns: Iterable[str]) -> None:

@@ -286,7 +286,8 @@ def tasks(tmp_path_factory):
     (folder / "manifest.json").write_text(json.dumps(head))
     created = [0.5, 3.0, 7.5, 9.5]
     rows = {
-        "time": [4.0, 5.0, 9.0, 11.0], "node": ["a", "a", "b", "b"], "host": ["h1", "h2", "h1", None],
+        "task": [0, 1, 2, 3], "time": [4.0, 5.0, 9.0, 11.0],
+        "node": ["a", "a", "b", "b"], "host": ["h1", "h2", "h1", None],
         "status": ["completed", "completed", "completed", "capacity"], "created": created,
         "late": [False, True, False, False], "input": [1.0, 2.0, 3.0, 4.0], "output": [1.0] * 4, "work": [1.0] * 4,
         "deadline": [2.0] * 4,
@@ -297,6 +298,7 @@ def tasks(tmp_path_factory):
     load |= {"running": np.ones(20), "up": np.ones(20, bool)}
     pq.write_table(pa.table(load), folder / "frames" / "host" / "x.parquet")
     jobs = {
+        "job": [0, 1],
         "time": [9.0, 9.0],
         "node": ["l1", "l2"],
         "arrival": [2.5, 6.0],
@@ -325,6 +327,25 @@ def test_a_job_has_the_state_of_the_cluster_at_its_arrival(tasks, tmp_path):
     rows = read(made.folder, "train")
     assert rows["cluster_busy"].to_pylist() == [1.0, 7.0]
     assert rows["label"].to_pylist() == [False, True]
+
+
+def test_a_choice_has_a_row_for_each_candidate_with_its_state_at_the_choice(tasks, tmp_path):
+    made = build([tasks], replace(preset("placement", [tasks]), shares=(1.0, 0.0, 0.0)), tmp_path / "set")
+    rows = read(made.folder, "train").sort_by([("time", "ascending"), ("node", "ascending")])
+    assert rows["time"].to_pylist() == [0.5, 0.5, 3.0, 3.0, 7.5, 7.5]  # the last task got to no host
+    assert rows["node"].to_pylist() == ["a h1", "a h2", "a h1", "a h2", "b h1", "b h2"]
+    assert rows["label"].to_pylist() == [True, False, False, True, True, False]
+    assert rows["host_utilisation"].to_pylist() == pytest.approx([0.0, 0.05, 0.3, 0.35, 0.7, 0.75])
+    assert rows["rows"].to_pylist() == [1.0] * 6  # a window holds no other candidate
+    jobs = build([tasks], replace(preset("job-placement", [tasks]), shares=(1.0, 0.0, 0.0)), tmp_path / "jobs")
+    assert jobs.rows["train"] == 4
+    assert jobs.positive["train"] == 0  # hosts h1 and h2, jobs on l1 and l2
+
+
+@pytest.mark.parametrize("signals", [("task",), ("task", "host@candidate")])
+def test_a_choice_needs_candidates_and_candidates_a_choice(signals):
+    with pytest.raises(SetupError, match="--choice goes with"):
+        Recipe(signals, "task.chosen == true", choice="host" if len(signals) == 1 else "", columns=("task.input",))
 
 
 def test_a_label_may_be_that_of_a_later_moment(tasks, tmp_path):
