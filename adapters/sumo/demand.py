@@ -58,7 +58,7 @@ def demand_file(network: Path, demand: Demand, begin: float) -> Path:
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         trips, routes = Path(scratch) / "trips.xml", Path(scratch) / "routes.rou.xml"
         trips.write_text(write_trips(read_roads(network), demand, begin))
-        _route(network, trips, routes, demand.seed)
+        route(network, trips, routes, demand.seed)
         os.replace(routes, target)  # noqa: PTH105 - atomic on the same file system, and says so
     return target
 
@@ -135,10 +135,7 @@ def write_trips(roads: Roads, demand: Demand, begin: float) -> str:
     def draw() -> str:
         return edges[min(int(np.searchsorted(share, rng.random(), side="right")), len(edges) - 1)]
 
-    lines = [
-        "<routes>",
-        '  <vType id="car" vClass="passenger" sigma="0.5"/>',
-    ]
+    lines = ["<routes>", '  <vType id="car" vClass="passenger" sigma="0.5"/>']
     for number, depart in enumerate(np.sort(rng.random(demand.vehicles)) * demand.over + begin):
         calls = [draw()]
         length = 0.0
@@ -155,7 +152,7 @@ def write_trips(roads: Roads, demand: Demand, begin: float) -> str:
     return "\n".join([*lines, "</routes>", ""])
 
 
-def _route(network: Path, trips: Path, routes: Path, seed: int) -> None:
+def route(network: Path, trips: Path, routes: Path, seed: int) -> None:
     """Shortest routes in free flow by duarouter. Raises `RunError` with its words."""
     run = [str(install.binary("duarouter")), "--net-file", str(network), "--route-files", str(trips),
            "--output-file", str(routes), "--alternatives-output", "NUL", "--seed", str(seed),

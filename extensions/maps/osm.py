@@ -26,16 +26,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.adapters.sumo import install
+from cosim.adapters.sumo.config import Demand
+from cosim.adapters.sumo.demand import largest_component, read_roads, route, write_trips
 from cosim.contract.delimited import opened
 from cosim.contract.errors import Problem, ScenarioError, SetupError
 from cosim.contract.extras import how_to_install
 from cosim.contract.geo import LocalFrame
 from cosim.contract.reading import packed
 from cosim.contract.reading.columns import amount
-from cosim.extensions.maps.stations import StationSite, lines, positions, read_stations, scenario
+from cosim.extensions.maps.stations import ROADS, StationSite, city, lines, positions, read_stations
 from cosim.sources.importing.imported import Imported, Notice
 
-ROADS, BUILDINGS = "roads.net.xml", "buildings.geojson"
+BUILDINGS, ROUTES = "buildings.geojson", "routes.rou.xml"
 _DRIVEN = frozenset({
     "motorway", "trunk", "primary", "secondary", "tertiary", "unclassified", "residential", "living_street", "road",
     "motorway_link", "trunk_link", "primary_link", "secondary_link", "tertiary_link",
@@ -48,12 +50,7 @@ _SPACING = 20.0  # m between the points of roads that stations are to cover
 _FLOOR = 3.0  # m, building:levels has no heights; the usual height of a storey
 _LOW = 10.0  # m, of a building without height and levels
 _MAST = 3.0  # m, of an antenna above the roof
-_MOVEMENT = """\
-  sumo:
-    network: {roads}
-    demand: {{vehicles: {vehicles}, over: 3 min, distance: {distance} m, seed: 1}}
-    teleport: 90 s
-"""
+_PLACES = ("amenity", "shop", "office", "tourism", "leisure")
 _PBF = b"\n\tOSMHeader"  # after the length of the first block, the field 1 of its head: text of 9 B
 _LIMIT = 600.0  # s for netconvert
 _FAR = 5_000.0  # m, beyond which a station has nothing to do with a road
@@ -78,16 +75,18 @@ def read(
     count: int = 64,
     radius: float = 250.0,
     vehicles: int | None = None,
+    places: bool = False,
 ) -> Imported:
     """A scenario on the roads of `file`.
 
     Base stations are those of the table `stations`, or at most `count` on roofs (on streets where there are
     no buildings), chosen greedily until 95 % of the roads lie within `radius` (m) of one. `vehicles` is the
-    number of trips in three minutes; by default four per kilometre of road.
+    number of trips in three minutes; by default four per kilometre of road. With `places` they end where the map has
+    shops, offices, amenities, sights and places of leisure.
     """
     reader = _read(file)
-    city = reader.city
-    ways = [[city.nodes[n] for n in way if n in city.nodes] for way in city.roads]
+    found = reader.city
+    ways = [[found.nodes[n] for n in way if n in found.nodes] for way in found.roads]
     ways = [way for way in ways if len(way) > 1]
     if not ways:
         raise reader.no_road()
@@ -102,10 +101,10 @@ def read(
         notices += more
         covered = math.nan
     else:
-        sites, covered = _sites(city, ways, frame, samples, count, radius)
-    places = positions(sites, frame)
+        sites, covered = _sites(found, ways, frame, samples, count, radius)
+    masts = positions(sites, frame)
     if stations is not None:
-        away = [float(np.hypot(samples[:, 0] - x, samples[:, 1] - y).min()) for x, y in places]
+        away = [float(np.hypot(samples[:, 0] - x, samples[:, 1] - y).min()) for x, y in masts]
         far = [site.name for site, distance in zip(sites, away, strict=True) if distance > _FAR]
         if len(far) == len(sites):
             hint = f"the map is around {origin[0]}, {origin[1]} (latitude, longitude)"
@@ -116,15 +115,16 @@ def read(
             notices.append(Notice("note", stations, None, "stations", reported))
     trips = vehicles or max(20, round(4 * length / 1000))
     reach = math.dist(*(np.ptp(samples, axis=0), (0.0, 0.0)))
-    text = scenario(
-        file.name.partition(".")[0], "city", title=f"Cars and {len(sites)} base stations on the roads of {file.name}",
-        about="description: The roads are (c) OpenStreetMap contributors, ODbL.\n", middle=origin, duration=5,
-        movement=_MOVEMENT.format(roads=ROADS, vehicles=trips, distance=round(min(1000.0, reach / 3))),
-        nodes=[f"  cars: {{kind: car, fleet: sumo, capacity: {max(100, trips)}}}", *lines(sites, places)],
-        who="car", what="kind: vehicle", source="cars",
+    demand = Demand.model_validate(
+        {"vehicles": trips, "over": "3 min", "distance": f"{round(min(1000.0, reach / 3))} m"}
+    )
+    text = city(
+        file.name.partition(".")[0], f"Cars and {len(sites)} base stations on the roads of {file.name}",
+        about="description: The roads are (c) OpenStreetMap contributors, ODbL.\n", middle=origin,
+        stations=lines(sites, masts), vehicles=trips, distance=demand.distance, routes=ROUTES if places else "",
     )  # fmt: skip
     facts: dict[str, Any] = {
-        "roads_km": round(length / 1000, 2), "buildings": len(city.buildings), "stations": len(sites),
+        "roads_km": round(length / 1000, 2), "buildings": len(found.buildings), "stations": len(sites),
         "vehicles": trips,
     }  # fmt: skip
     if math.isfinite(covered):
@@ -135,8 +135,9 @@ def read(
         text,
         tuple(notices),
         beside={
-            ROADS: lambda target: _netconvert(file, target, edited=city.edited),
-            BUILDINGS: lambda target: _geojson(city, target),
+            ROADS: lambda target: _netconvert(file, target, edited=found.edited),
+            BUILDINGS: lambda target: _geojson(found, target),
+            **({ROUTES: lambda target: _trips(file, target, demand, edited=found.edited)} if places else {}),
         },
         facts=facts,
     )
@@ -366,26 +367,56 @@ def _sites(
 
 
 def _netconvert(file: Path, target: Path, *, edited: bool) -> None:
+    options = (
+        "--geometry.remove", "--ramps.guess", "--junctions.join", "--tls.guess-signals", "--tls.discard-simple",
+        "--roundabouts.guess", "--keep-edges.by-vclass", "passenger", "--no-warnings", "--proj.utm",
+    )  # fmt: skip
+    _converted("netconvert", file, target, *options, edited=edited)
+
+
+def _trips(file: Path, target: Path, demand: Demand, *, edited: bool) -> None:
+    """Routes on the net beside `target` that end on the road whose middle is nearest to a place, drawn by `demand`."""
+    network = target.with_name(ROADS)
     with tempfile.TemporaryDirectory(prefix="cosim-osm-") as scratch:
-        plain = Path(scratch) / "map.osm"  # netconvert unpacks nothing but gzip
+        found, trips = Path(scratch) / "places.xml", Path(scratch) / "trips.xml"
+        types = (install.home() or Path()) / "data" / "typemap" / "osmPolyconvert.typ.xml"
+        options = ("--net-file", str(network), "--osm.keep-full-type", "--type-file", str(types))
+        _converted("polyconvert", file, found, *options, edited=edited)
+        spots = [
+            one.get("shape", f"{one.get('x')},{one.get('y')}").split()[0].split(",")
+            for one in ElementTree.parse(found).getroot()
+            if one.get("type", "").startswith(_PLACES)
+        ]
+        if not spots:
+            raise ScenarioError(Problem("has no shop, office, amenity or sight near its roads", file=file))
+        roads = read_roads(network)
+        edges = largest_component(roads.onward)
+        middle = np.array([roads.middle[edge] for edge in edges])
+        ends = [edges[int(np.linalg.norm(middle - np.array(spot[:2], float), axis=1).argmin())] for spot in spots]
+        rng = np.random.default_rng(demand.seed)
+        text = re.sub(r' to="[^"]*"', lambda _: f' to="{rng.choice(ends)}"', write_trips(roads, demand, 0.0))
+        trips.write_text(text, encoding="utf-8")
+        route(network, trips, target, demand.seed)
+
+
+def _converted(program: str, file: Path, target: Path, *options: str, edited: bool) -> None:
+    """Write `target` from a map by a program of SUMO."""
+    with tempfile.TemporaryDirectory(prefix="cosim-osm-") as scratch:
+        plain = Path(scratch) / "map.osm"  # SUMO unpacks nothing but gzip
         with _xml(file) as stream, plain.open("wb") as copy:
             if edited:
                 copy.write(_without_deleted(stream))
             else:
                 shutil.copyfileobj(stream, copy)
-        command = [
-            str(install.binary("netconvert")), "--osm-files", str(plain), "--output-file", str(target),
-            "--geometry.remove", "--ramps.guess", "--junctions.join", "--tls.guess-signals", "--tls.discard-simple",
-            "--roundabouts.guess", "--keep-edges.by-vclass", "passenger", "--no-warnings", "--proj.utm",
-        ]  # fmt: skip
+        command = [str(install.binary(program)), "--osm-files", str(plain), "--output-file", str(target), *options]
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, timeout=_LIMIT, check=False, env=install.environment()
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise SetupError(f"netconvert did not make a net of {file}: {error}") from None
+            raise SetupError(f"{program} did not make {target.name} of {file}: {error}") from None
     if done.returncode != 0 or not target.is_file():
-        raise SetupError(f"netconvert cannot make a net of {file}: {done.stderr.strip()[-400:]}")
+        raise SetupError(f"{program} cannot make {target.name} of {file}: {done.stderr.strip()[-400:]}")
 
 
 def _without_deleted(stream: IO[bytes]) -> bytes:

@@ -25,6 +25,7 @@ from cosim.contract.units import parse, show
 from cosim.sources.importing.imported import Imported, Notice
 
 MOST = 5_000
+ROADS = "roads.net.xml"
 _FAR = 300e3  # m from the others, beyond which a station is of another area
 _NAMES = {
     "latitude": ("latitude", "lat", "y_wgs84"),
@@ -125,12 +126,27 @@ def _doubts(
         yield Notice("note", file, None, heads["latitude"][0], text)
 
 
-def read(file: Path, *, users: int = 100, seed: int = 1) -> Imported:
-    """A scenario with the stations of `file` and `users` devices that stand around them, drawn under `seed`."""
+def read(file: Path, *, users: int = 100, seed: int = 1, network: Path | None = None) -> Imported:
+    """A scenario with the stations of `file` and `users` devices that stand around them, drawn under `seed`.
+
+    With `network`, a network of SUMO with a projection, they are cars that drive on it. Raises `ScenarioError`.
+    """
     stations, notices = read_stations(file)
     middle = center(stations)
     frame = LocalFrame(*middle)
     places = positions(stations, frame)
+    if network is not None:
+        with opened(network) as stream:
+            net = stream.read()
+        known = re.search(rb'<location[^>]* projParameter="([^"]+)"', net)
+        if known is None or known[1] in (b"!", b"-"):
+            raise ScenarioError(Problem("has no projection, so stations have no place on it", file=network))
+        text = city(
+            file.stem, f"Cars on {network.name} and {len(stations)} base stations of {file.name}", middle=middle,
+            stations=lines(stations, places), vehicles=users,
+        )  # fmt: skip
+        beside = {ROADS: lambda target: target.write_bytes(net)}
+        return Imported(text, tuple(notices), beside, {"stations": len(stations), "vehicles": users})
     rng = np.random.default_rng(seed)
     near = rng.integers(len(places), size=users)
     around = np.array(places)[near, :2] + rng.normal(0.0, 100.0, (users, 2))
@@ -140,6 +156,21 @@ def read(file: Path, *, users: int = 100, seed: int = 1) -> Imported:
         nodes=[*lines(stations, places), *nodes], who="user", what="tier: device", source="user-*",
     )  # fmt: skip
     return Imported(text, tuple(notices), facts={"stations": len(stations), "users": users})
+
+
+def city(
+    name: str, title: str, *, middle: tuple[float, float], stations: Sequence[str], vehicles: int, about: str = "",
+    distance: float = 1000.0, routes: str = "",
+) -> str:  # fmt: skip
+    """The text of a scenario with cars on the network `ROADS`, on `routes` or trips of `distance` (m)."""
+    traffic = f"demand: {{vehicles: {vehicles}, over: 3 min, distance: {distance:g} m, seed: 1}}"
+    traffic = f"routes: {routes}" if routes else traffic
+    return scenario(
+        name, "city", title=title, about=about, middle=middle, duration=5,
+        movement=f"  sumo:\n    network: {ROADS}\n    {traffic}\n    teleport: 90 s\n",
+        nodes=[f"  cars: {{kind: car, fleet: sumo, capacity: {max(100, vehicles)}}}", *stations],
+        who="car", what="kind: vehicle", source="cars",
+    )  # fmt: skip
 
 
 def scenario(

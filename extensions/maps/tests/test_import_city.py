@@ -10,12 +10,14 @@ import math
 import re
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import cosim
 from cosim.adapters.sumo.install import package_file as file_of
 from cosim.cli.main import app
 from cosim.contract.errors import ScenarioError, SetupError
@@ -23,6 +25,7 @@ from cosim.contract.geo import LocalFrame
 from cosim.contract.units import parse
 from cosim.extensions.maps import osm, stations
 from cosim.scenario.load import load
+from cosim.sources.importing.write import write_scenario
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "mobility"
 LATITUDE, LONGITUDE, STEP = 45.06, 7.66, 0.0018  # deg; about 200 m north, 141 m east
@@ -417,3 +420,56 @@ def test_ways_that_joined_extracts_have_twice_count_once(tmp_path):
     one, other = osm.read(once), osm.read(twice)
     assert one.facts == other.facts
     assert f"{len(ways)} ways are in it more than once" in " ".join(notice.text for notice in other.notices)
+
+
+def test_trips_end_at_places_of_the_map(tmp_path):
+    sumolib = pytest.importorskip("sumolib")
+    town = grid(tmp_path / "town.osm")
+    with pytest.raises(ScenarioError, match="has no shop, office, amenity or sight"):
+        write_scenario(tmp_path / "none", osm.read(town, places=True))
+    east = LONGITUDE + 1.5 * STEP  # by the middle of the second part of the southernmost street
+    shop = f'<node id="9000" lat="{LATITUDE - 1e-5}" lon="{east}" version="1"><tag k="shop" v="bakery"/></node>'
+    town.write_text(town.read_text().replace('<way id="1"', f'{shop}<way id="1"', 1))
+    scenario = write_scenario(tmp_path / "out", osm.read(town, places=True, vehicles=40))
+    routes = ElementTree.parse(scenario.parent / osm.ROUTES).getroot().findall("vehicle/route")
+    net = sumolib.net.readNet(str(scenario.parent / osm.ROADS))
+    ends = {route.get("edges").split()[-1] for route in routes}
+    assert len(routes) == 40
+    assert len({route.get("edges").split()[0] for route in routes}) > 10
+    last = net.getEdge(ends.pop())
+    assert not ends
+    x, y = np.mean([last.getFromNode().getCoord(), last.getToNode().getCoord()], axis=0)
+    low_x, low_y, high_x, _ = net.getBoundary()
+    assert 0.25 < (x - low_x) / (high_x - low_x) < 0.5
+    assert y < low_y + 30.0
+    assert "demand" not in scenario.read_text()
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="needs the stations and the network of Turin")
+def test_stations_on_a_network_that_somebody_published(tmp_path):
+    """Stations and roads of Turin as published, both in the coordinates of the network."""
+    pytest.importorskip("libsumo")
+    turin = DATA / "turin_crocetta"
+    table, net, out = turin / "gnodeB_IDs.json", turin / "map.net.xml.gz", tmp_path / "turin"
+    asked = ["import", "stations", str(table), "--network", str(net), "--users", "40", "--out", str(out), "--json"]
+    assert json.loads(CliRunner().invoke(app, asked).output)["stations"] == 17
+    published = np.array([one["pos"].split(",") for one in json.loads(table.read_text())["gnodeB"]], float)
+    made = np.array([node.block.at[:2] for node in load(out).world.nodes if node.kind == "station"])
+    theirs, ours = (np.linalg.norm(spots[:, None] - spots[None], axis=2) for spots in (published, made))
+    np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2.0)  # UTM is 0.04 % short
+    made_by = cosim.run(out, out=tmp_path / "run", overrides=["run.duration=90 s"]).folder
+    cars = cosim.load(made_by).sql("SELECT x, y FROM vehicle WHERE time = 90").fetchnumpy()
+    shift = published.mean(axis=0) - made.mean(axis=0)  # the network's coordinates are turned by 1 degree
+    spots = np.stack([cars["x"], cars["y"]], axis=1) + shift
+    assert len(spots) > 10
+    assert (spots > -100.0).all()
+    assert (spots < np.array([2116.82, 2985.67]) + 100.0).all()  # its boundary
+
+
+@pytest.mark.parametrize("head", ["", '<location projParameter="!"/>'])
+def test_a_network_without_a_projection_is_refused(tmp_path, head):
+    table, net = tmp_path / "sites.csv", tmp_path / "a.net.xml"
+    table.write_text("latitude,longitude\n45,7\n")
+    net.write_text(f"<net>{head}</net>")
+    with pytest.raises(ScenarioError, match="has no projection"):
+        stations.read(table, network=net)
