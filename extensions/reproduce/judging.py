@@ -119,15 +119,19 @@ def reproduce(
     claim: Claim, folder: Path, seeds: Sequence[int], *, quick: bool = False, jobs: int = 1,
     changed: Mapping[str, Any] | None = None, notify: Callable[[str], None] | None = None,
 ) -> Reproduction:  # fmt: skip
-    """Make all cases under all seeds, as far as `folder` does not hold them from the same code, and judge them.
+    """Make all cases under all seeds, as far as they are not kept from the same code, and judge them.
 
+    They are kept beside `folder`, so that claims with one function share them.
     `changed` are other values of settings. Raises `SetupError` where a package is missing, for settings that are none,
     and for a function that answers with anything but rows of columns of numbers.
     """
     if lacking := claim.missing():
         raise SetupError(f"{claim.id}: {lacking}")
     settings = claim.values(quick, changed or {})
-    words, file = ", ".join(f"{name} {value}" for name, value in settings.items()), folder / "results.jsonl"
+    words = ", ".join([*(f"{name} {value}" for name, value in settings.items()), claim.prepare]).rstrip(", ")
+    shared = f"{claim.id.partition('.')[0]}.{claim.function.partition(':')[2]}"  # as the claim itself in most cases
+    file = folder.with_name(shared) / "results.jsonl"
+    folder.mkdir(parents=True, exist_ok=True)
     code, prepared = [Path(cosim.__file__).parent, claim.code], None
     if claim.prepare:
         (prepared,) = resumed(

@@ -126,6 +126,14 @@ def test_what_was_interrupted_goes_on_and_is_judged(tiny, tmp_path):
     ]  # fmt: skip
 
 
+def test_claims_with_one_function_share_what_it_made(tiny, tmp_path):
+    (tiny / "claims.toml").write_text(TINY + TINY.replace("table1", "figure2"))
+    first, second = (reproduce(claim(name), tmp_path / name, (1, 2)) for name in ("tiny.table1", "tiny.figure2"))
+    assert len(calls(tiny)) == 1 + 2 * 2
+    assert first.numbers == second.numbers
+    assert all(Path(write(one)["report"]).is_file() for one in (first, second))
+
+
 def test_a_change_of_the_code_makes_all_anew(tiny, tmp_path):
     for text in (MADE, MADE + "\nlater = 1\n"):
         (tiny / "made.py").write_text(text)
