@@ -24,7 +24,10 @@ def test_the_plain_procedure_makes_the_same_moves(seed, detector):
     rng = np.random.default_rng(seed)
     n, n_hosts, periods = 14, 5, int(rng.integers(2, HISTORY))
     machines = machines_of(n, ram=rng.uniform(100.0, 900.0, n), work=rng.integers(0, 4, n))
-    model = model_of(rng.uniform(0.0, 1.0, (n, periods)), hosts_of(n_hosts, ram=4000.0), machines, detector=detector,
+    own = np.random.default_rng([seed, 1])
+    machines = machines._replace(gpus=own.integers(0, 2, n) * (own.random() < 0.5))
+    hosts = hosts_of(n_hosts, ram=4000.0)._replace(gpus=own.integers(0, 4, n_hosts))
+    model = model_of(rng.uniform(0.0, 1.0, (n, periods)), hosts, machines, detector=detector,
         selector=lambda state: score, placer="best-fit")  # fmt: skip
     score, busy = rng.uniform(0.0, 1.0, n), rng.random(n) < 0.1
     model.alive[:] = True
@@ -37,10 +40,11 @@ def test_the_plain_procedure_makes_the_same_moves(seed, detector):
     state = model.state(model.seen[-1])
     view = decide.view_of(model, state, score, model.up, govern.top(model.hosts, KINDS))
     rules = decide.rules_of(model, DETECTORS[detector])
-    who, where, _ = consolidate(model.hosts, KINDS, machines, view, rules, local())
+    who, where, _ = consolidate(model.hosts, KINDS, model.machines, view, rules, local())
 
     def placer(state, machine, load, free):
-        after = load + state.demand[machine] / state.hosts.mips
+        held = plain.gpus + state.machines.gpus[machine]
+        after = np.where(held > state.hosts.gpus, np.inf, load + state.demand[machine] / state.hosts.mips)
         for h in np.argsort(0.7 - after, kind="stable"):
             if np.isfinite(after[h]) and not plain.over(int(h), machine):
                 return h
