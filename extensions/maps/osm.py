@@ -102,9 +102,9 @@ def read(
         covered = math.nan
     else:
         sites, covered = _sites(found, ways, frame, samples, count, radius)
-    spots = positions(sites, frame)
+    masts = positions(sites, frame)
     if stations is not None:
-        away = [float(np.hypot(samples[:, 0] - x, samples[:, 1] - y).min()) for x, y in spots]
+        away = [float(np.hypot(samples[:, 0] - x, samples[:, 1] - y).min()) for x, y in masts]
         far = [site.name for site, distance in zip(sites, away, strict=True) if distance > _FAR]
         if len(far) == len(sites):
             hint = f"the map is around {origin[0]}, {origin[1]} (latitude, longitude)"
@@ -121,7 +121,7 @@ def read(
     text = city(
         file.name.partition(".")[0], f"Cars and {len(sites)} base stations on the roads of {file.name}",
         about="description: The roads are (c) OpenStreetMap contributors, ODbL.\n", middle=origin,
-        stations=lines(sites, spots), vehicles=trips, distance=demand.distance, routes=ROUTES if places else "",
+        stations=lines(sites, masts), vehicles=trips, distance=demand.distance, routes=ROUTES if places else "",
     )  # fmt: skip
     facts: dict[str, Any] = {
         "roads_km": round(length / 1000, 2), "buildings": len(found.buildings), "stations": len(sites),
@@ -392,7 +392,7 @@ def _trips(file: Path, target: Path, demand: Demand, *, edited: bool) -> None:
         roads = read_roads(network)
         edges = largest_component(roads.onward)
         middle = np.array([roads.middle[edge] for edge in edges])
-        ends = [edges[int(np.hypot(*(middle - np.array(spot[:2], float)).T).argmin())] for spot in spots]
+        ends = [edges[int(np.linalg.norm(middle - np.array(spot[:2], float), axis=1).argmin())] for spot in spots]
         rng = np.random.default_rng(demand.seed)
         text = re.sub(r' to="[^"]*"', lambda _: f' to="{rng.choice(ends)}"', write_trips(roads, demand, 0.0))
         trips.write_text(text, encoding="utf-8")

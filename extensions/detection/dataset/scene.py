@@ -118,8 +118,8 @@ def _candidates(base: pa.Table, scene: RecordedScene, recipe: Recipe) -> pa.Tabl
     check_columns({recipe.names[0]: base.schema}, [f"{recipe.names[0]}.{recipe.choice}"])
     name = next(recipe.plain(signal) for signal in recipe.signals if signal.endswith("@candidate"))
     known = np.unique(_words(scene.recorded(name), "node"))
-    made = np.flatnonzero(_words(base, recipe.choice) != "")
-    candidate, made = np.tile(known, len(made)), base.take(np.repeat(made, len(known)))
+    chosen = np.flatnonzero(_words(base, recipe.choice) != "")
+    candidate, made = np.tile(known, len(chosen)), base.take(np.repeat(chosen, len(known)))
     made = made.append_column(CHOICE[0], pa.array(candidate, pa.string()))
     return made.append_column(CHOICE[1], pa.array(_words(made, recipe.choice) == candidate))
 

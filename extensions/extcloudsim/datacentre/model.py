@@ -209,7 +209,7 @@ class Datacentres:
         least = np.array([float(one.at(one.cuts(self.time, end)[:-1]).min(initial=math.inf)) for one in self.caps])
         worst = self.hosts.gpus * (self.hosts.gpu_idle + self.hosts.gpu_span)
         gpus = worst if self.settings.capping == "worst-case" else self._gpu_power
-        return least - np.bincount(self.hosts.place, gpus, self.places)
+        return np.asarray(least - np.bincount(self.hosts.place, gpus, self.places), np.float64)
 
     def _begin(self) -> None:
         """The decisions at the beginning of a period."""
