@@ -20,7 +20,7 @@ import numpy as np
 
 from cosim.results.student import holm
 from cosim.twin.judgement.course import EXACT, LEAST, Course, Floats, scale_of
-from cosim.twin.judgement.subject import FALSE, NODE, RECORDING, Judged, JudgedStatistic, Subject
+from cosim.twin.judgement.subject import FALSE, NODE, RECORDING, SURE, Judged, JudgedStatistic, Subject
 from cosim.twin.judgement.table import LEVELS, NAMES, RELATIVE, SCALE, TABLE, CheckedStatistic, figures
 from cosim.twin.problem import Case
 
@@ -207,7 +207,7 @@ def others(parts: Sequence[tuple[Judged, Floats]], draws: Floats) -> list[Judged
         fitting = _fitting(per[~mine])
         apart, usual = (x - x @ fitting.T @ per[~mine].T for x in (off_real[~mine], off[:, ~mine]))
         apart = float(np.mean((apart / np.maximum(usual.std(axis=0), EXACT)) ** 2))
-        for j in at:
+        for j in at if check is RECORDING or apart < SURE**2 else ():  # a node is named if the rest agree
             rest = off_real[j] - per[j] @ fitting @ off_real[~mine]
             left = off[:, j] - off[:, ~mine] @ fitting.T @ per[j]
             row = _row(columns[j][0], check, "", float(real[j]), made[:, j], float(rest * scale[j]), left * scale[j])
