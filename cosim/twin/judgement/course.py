@@ -145,7 +145,7 @@ class Course:
             "in the first tenths": correlation(took_ranks, courses[1]),
             "gaps": float((apart[2] - apart[0]) / apart[1]) if apart[1] > 0.0 else 0.0,
             "at once": float(np.mean(self.gaps == 0.0)),
-            "silence": float(np.log(self.gaps.max() / even)),
+            "silence": float(self.gaps.max() / even),
             "grid": grid(created) / even,
             "number": float(np.log(n)),
         }

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 
 from cosim.results.student import holm
 from cosim.twin.judgement.course import EXACT, LEAST, Course, Floats, scale_of
-from cosim.twin.judgement.subject import FALSE, NODE, RECORDING, Judged, JudgedStatistic, Subject
+from cosim.twin.judgement.subject import FALSE, NODE, RECORDING, SURE, Judged, JudgedStatistic, Subject
 from cosim.twin.judgement.table import LEVELS, NAMES, RELATIVE, SCALE, TABLE, CheckedStatistic, figures
 from cosim.twin.problem import Case
 
@@ -150,19 +151,19 @@ def corrected(found: Sequence[JudgedStatistic]) -> list[JudgedStatistic]:
 
     Half of the chance of a false word is for whole recordings and nodes, which are few, and half for all else.
     """
-    adjusted = np.ones(len(found))
-    whole = np.array([one.check in (RECORDING.name, NODE.name) for one in found], np.bool_)
-    for family in (whole, ~whole):
-        at = np.flatnonzero(family)
+    whole = [one.check in (RECORDING.name, NODE.name) for one in found]
+    adjusted = dict[int, float]()
+    for family in (True, False):
+        at = [k for k, one in enumerate(whole) if one is family]
         share = 1.0 if len(at) == len(found) else 2.0
-        adjusted[at] = np.minimum(share * np.array(holm([found[k].p for k in at])), 1.0)
-    return [replace(one, adjusted=p) for one, p in zip(found, adjusted.tolist(), strict=True)]
+        adjusted |= {k: min(share * p, 1.0) for k, p in zip(at, holm([found[k].p for k in at]), strict=True)}
+    return [replace(one, adjusted=adjusted[k]) for k, one in enumerate(found)]
 
 
 def worst(found: Sequence[JudgedStatistic], most: int) -> list[JudgedStatistic]:
-    """Odd rows that matter, of each subject and remedy the least likely one, at most so many; the law comes last.
+    """Odd rows that matter, of each subject and remedy the least likely one, at most so many.
 
-    What has the same remedy elsewhere comes after what has another one.
+    The law comes late, and last what has the remedy of one before.
     """
     best: dict[tuple[Subject, str, str], JudgedStatistic] = {}
     for one in sorted(found, key=lambda one: (one.law or one.check == "mean", one.adjusted, -abs(one.deviations))):
@@ -179,9 +180,9 @@ def others(parts: Sequence[tuple[Judged, Floats]], draws: Floats) -> list[Judged
     found by regression, as in `judge`.
     """
     subjects = [(subject, k, s) for k, (judged, _) in enumerate(parts) for s, subject in enumerate(judged.subjects)]
-    check, name_of = RECORDING, lambda subject: subject.recording
+    check, name_of = RECORDING, attrgetter("recording")
     if len({subject.recording for subject, *_ in subjects}) < 2:
-        check, name_of = NODE, lambda subject: subject.node
+        check, name_of = NODE, attrgetter("node")
         subjects = [one for one in subjects if one[0].node]  # a row of all nodes has each of them in it
     levels = [k for k, one in enumerate(TABLE) if one.level and one.side == 0 and one.name != "mean load"]
     columns = [(subject, k, s, level) for subject, k, s in subjects for level in levels]
@@ -206,7 +207,7 @@ def others(parts: Sequence[tuple[Judged, Floats]], draws: Floats) -> list[Judged
         fitting = _fitting(per[~mine])
         apart, usual = (x - x @ fitting.T @ per[~mine].T for x in (off_real[~mine], off[:, ~mine]))
         apart = float(np.mean((apart / np.maximum(usual.std(axis=0), EXACT)) ** 2))
-        for j in at:
+        for j in at if check is RECORDING or apart < SURE**2 else ():  # a node is named if the rest agree
             rest = off_real[j] - per[j] @ fitting @ off_real[~mine]
             left = off[:, j] - off[:, ~mine] @ fitting.T @ per[j]
             row = _row(columns[j][0], check, "", float(real[j]), made[:, j], float(rest * scale[j]), left * scale[j])

@@ -189,7 +189,7 @@ TABLE: tuple[CheckedStatistic, ...] = (
           "rows are missing, or the tasks come in another way"),
     CheckedStatistic("share of tasks created at once", _queue("at once"), RELATIVE,
                      "tried again, and counted twice?", 1),
-    CheckedStatistic("longest time without a task", _queue("silence"), 2 * SHAPE, "rows are missing", 1),
+    CheckedStatistic("longest time without a task, over the mean gap", _queue("silence"), 1.0, "rows are missing", 1),
     CheckedStatistic("step of the times of creation, over the mean gap", _queue("grid"), SHAPE,
           "rounded times, or rows are missing between the others", 1),
     CheckedStatistic("number of tasks", _queue("number"), SHAPE,

@@ -147,8 +147,8 @@ class BatchedRuns:
         """Several fields at once do what each does alone. Raises `NotBatchableError` when they do not."""
         if len(free) < 2:
             return
-        random = np.random.Generator(np.random.PCG64(1))
-        point = np.array([self._some(one, float(random.random())) for one in free])
+        shares = np.random.Generator(np.random.PCG64(1)).random(len(free)).tolist()
+        point = np.array([self._some(one, share) for one, share in zip(free, shares, strict=True)])
         settings = [text for one, x in zip(free, point.tolist(), strict=True) for text in one.overrides(x)]
         try:
             other, _ = prepared(scenario, [*overrides, *settings])

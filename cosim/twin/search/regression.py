@@ -41,7 +41,6 @@ def regression(
     least = np.where(levels > 0, 0.4 / np.maximum(levels, 1), 0.0) if levels is not None else np.zeros(d)
     points, losses = first[: meter.room], meter(first)[: len(first)]
     losses = losses[: len(points)]
-    stopped = CONVERGED
     while room := meter.room:
         finite = np.isfinite(losses)
         if finite.sum() < 2 * d:
@@ -54,7 +53,7 @@ def regression(
             batch = reflect(random.multivariate_normal(middle, spread, min(room, max(15 * d, len(points) // 10))))
         found = meter(batch)
         points, losses = np.concatenate([points, batch]), np.concatenate([losses, found])
-    stopped = meter.over or stopped
+    stopped = meter.over or CONVERGED
     finite = np.isfinite(losses)
     if not finite.any():
         return meter.found(first[0], stopped), np.empty((0, d))
