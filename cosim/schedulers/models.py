@@ -265,4 +265,5 @@ def chances(numbers: NDArray[Any], moment: float) -> Floats:
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z = (z ^ (z >> np.uint64(31))) + step
-    return (z >> np.uint64(11)) * 2.0**-53
+    drawn: Floats = (z >> np.uint64(11)) * np.float64(2.0**-53)
+    return drawn

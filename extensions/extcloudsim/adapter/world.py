@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from cosim.contract.adapter import Context
-from cosim.contract.entities import Accelerator, Node, Scene
+from cosim.contract.entities import Node, Scene
+from cosim.contract.equipment import Accelerator
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.functions import function
 from cosim.contract.selector import matcher, void

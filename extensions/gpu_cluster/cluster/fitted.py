@@ -15,9 +15,10 @@ from statistics import NormalDist
 
 import numpy as np
 
+from cosim.contract.records import Floats
 from cosim.extensions.gpu_cluster.cluster.engine.layout import LOCAL, WHOLE
 from cosim.extensions.gpu_cluster.cluster.generate import MIX, generator, patterns
-from cosim.extensions.gpu_cluster.cluster.jobs import Floats, Jobs
+from cosim.extensions.gpu_cluster.cluster.jobs import Jobs
 from cosim.extensions.gpu_cluster.cluster.law import LEVELS, LawBlock, SizeBlock
 
 DAY = 86_400.0  # s
