@@ -11,8 +11,9 @@ from time import process_time
 import numpy as np
 
 from cosim.contract.errors import RunError
+from cosim.contract.records import Floats
 from cosim.extensions.corais import baselines, exact, families, network, search
-from cosim.extensions.corais.problem import Decision, Floats, Instance, makespan, responses
+from cosim.extensions.corais.problem import Decision, Instance, makespan, responses
 from cosim.results.load import load
 from cosim.results.session import run
 from cosim.scenario.gallery import example

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from cosim.extensions.corais.problem import Floats, Instance
+from cosim.contract.records import Floats
+from cosim.extensions.corais.problem import Instance
 
 BACKLOG = 6  # requests at most, of each kind, at an edge of the family `corais`
 REPLICAS = 5  # at most

@@ -9,12 +9,10 @@ they are placed so; and requests of the worst edge are moved.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry, part
-from cosim.extensions.corais.problem import Decision, Floats, Instance, distance, response
-
-Ints = NDArray[np.int64]
+from cosim.contract.records import Floats, Ints
+from cosim.extensions.corais.problem import Decision, Instance, distance, response
 
 BUDGET = 30_000_000  # evaluations of a move; some 0.2 s
 _STEP = 0.98  # of the makespan, that a placement is tried at next

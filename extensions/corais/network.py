@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from cosim.contract.records import Floats
 from cosim.extensions.corais.baselines import best_of
-from cosim.extensions.corais.problem import Decision, Floats, Instance
+from cosim.extensions.corais.problem import Decision, Instance
 from cosim.extensions.metanet.layers import Weights, softmax, weights_in
 
 SHIPPED = Path(__file__).parent

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry, part
+from cosim.contract.records import Floats
 
-Floats = NDArray[np.float64]
 Decision = NDArray[np.int64]  # (requests,) the edge that runs each request
 
 

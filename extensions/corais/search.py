@@ -16,13 +16,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry, part
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.corais.filling import fill
-from cosim.extensions.corais.problem import Decision, Floats, Instance, distance, response
+from cosim.extensions.corais.problem import Decision, Instance, distance, response
 
-Ints = NDArray[np.int64]
 Index = Any  # int in Python, int64 in machine code: numba makes a float of a signed and an unsigned one
 
 DENSE = 2_000_000  # pairs of request and edge up to which a table of times is made

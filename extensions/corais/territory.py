@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from cosim.contract.adapter import Context
 from cosim.contract.entities import Scene
 from cosim.contract.errors import require
+from cosim.contract.records import Floats
 from cosim.contract.selector import selects
 from cosim.extensions.corais import exact, network, search
-from cosim.extensions.corais.problem import Decision, Floats, Instance
+from cosim.extensions.corais.problem import Decision, Instance
 from cosim.schedulers.state import EDGE, KEEP, REFERENCE, State, decides
 
 LIMIT = 1.0  # s of wall time of the exact solver per round; the paper's has 0.02 to 10 s

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from cosim.contract.records import Floats
 from cosim.extensions.corais import families
 from cosim.extensions.corais.network import VARIANTS, begin, columns, scores
-from cosim.extensions.corais.problem import Floats, Instance
+from cosim.extensions.corais.problem import Instance
 from cosim.extensions.metanet.catalogue.training import library
 
 SCALE = (10, 5, 50)

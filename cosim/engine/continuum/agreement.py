@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.contract.entities import AgreementQuantities
-
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats
 
 # columns of `State.service`; the last three are about the period that is not over
 SERVICE: Final = ("tasks", "violations", "excess", "periods_below", "period", "period_tasks", "period_kept")

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Records
 from cosim.engine.continuum import queue
 from cosim.engine.continuum.engine import Engine
 from cosim.engine.continuum.layout import COMPLETED, STATUS_NAMES, STATUSES, KernelState
@@ -31,7 +31,6 @@ from cosim.engine.continuum.parameters import PRICES, Change, Tariffs, change, c
 from cosim.engine.continuum.snapshot import GROWING, Snapshot
 from cosim.engine.continuum.system import System
 
-Floats = NDArray[np.float64]
 Action = Callable[[Engine], None]
 Measure = Callable[[Engine, Records], Mapping[str, float]]
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.rowtypes import LINE, copy_memory, prefetch
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Records
 from cosim.engine.continuum import memory
 from cosim.engine.continuum.indices import FAR, NEAREST, OWN, RANDOM
 from cosim.engine.continuum.jit import entry, jit
@@ -28,7 +28,6 @@ from cosim.engine.continuum.rows import task_number
 
 Shorts = NDArray[np.int32]
 Longs = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _SEEN, _WHOLE, _ENTERED = 1, 2, 3
 _ODD = -2  # of a node that is more than a device with a cell

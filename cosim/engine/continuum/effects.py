@@ -12,14 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Floats
 from cosim.engine.continuum.layout import UNIFORM
 from cosim.engine.continuum.parameters import KIND, LINK, SIZES, WORKLOAD
 from cosim.engine.continuum.prepared import Prepared
 from cosim.engine.continuum.system import System
 
-Floats = NDArray[np.float64]
 Way = tuple[str | int, ...]
 
 _EXACT = 1e-9  # relative; a form that is off by more is another one

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract.entities import PricedQuantities, WorkloadQuantities
 from cosim.contract.equipment import AcceleratorQuantities, ScalingQuantities
 from cosim.contract.equipment import PowerStates as PowerStates
 from cosim.contract.quantity import quantities
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Ints, Records
 from cosim.engine.continuum.layout import (
     ABSENT,
     ACCELERATOR,
@@ -30,9 +29,6 @@ from cosim.engine.continuum.layout import (
     POWERSAVE,
     STATES,
 )
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

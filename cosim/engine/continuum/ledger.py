@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.compiling import address_of
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Records
 from cosim.engine.continuum import layout as l
 from cosim.engine.continuum.agreement import AgreementAccount, account, conclude
 from cosim.engine.continuum.billing import BILLED, bill
@@ -27,8 +27,6 @@ from cosim.engine.continuum.system import System
 _MANY = 50_000  # rows that are sorted by compiled code
 _EACH = np.array([processor(0), uplink(0), downlink(0)])[:, None]  # stations of a node, from its first on
 _BLOCK = 1024  # rows that stay in a processor's cache while their columns are copied
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Ints, Records
 from cosim.engine.continuum import layout as l
 from cosim.engine.continuum import memory
 from cosim.engine.continuum.jit import entry, jit
 from cosim.engine.continuum.layout import Record
 from cosim.engine.continuum.numbering import processor
 from cosim.engine.continuum.paths import could_hold, fill_reach, permitted, serving_node
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @jit

@@ -9,13 +9,10 @@ one would have.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cosim.contract.records import Floats, Ints
 from cosim.engine.continuum.throughput import WAN_KBPS, WLAN_GAIN, WLAN_KBPS
 from cosim.physics.radio import pathloss, power, sharing
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _KBPS = 1e3  # bit/s
 

@@ -19,16 +19,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract.entities import HostQuantities, PricedQuantities, WorkloadQuantities
 from cosim.contract.link import LinkQuantities, LinkState
 from cosim.contract.quantity import quantities, those
+from cosim.contract.records import Floats
 from cosim.engine.continuum.layout import UNIFORM, KernelState
 from cosim.engine.continuum.numbering import PER_NODE, first_link_station
 from cosim.engine.continuum.system import System, mark_plain, transfer_time
 
-Floats = NDArray[np.float64]
 Setter = Callable[[KernelState, "Tariffs", float], None]
 
 _SETTINGS = ("patience", "threshold", "drop_late", "scheduler")

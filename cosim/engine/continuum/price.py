@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cosim.contract.delimited import content, records
-
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)

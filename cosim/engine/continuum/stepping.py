@@ -18,13 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cosim.contract.records import Floats
 from cosim.engine.continuum.layout import DOWN, FREE, JOIN, MOVE, NEW, RUN, UP, KernelState
 from cosim.engine.continuum.ledger import read_links, read_meters
 from cosim.engine.continuum.looking import look_at
 from cosim.engine.continuum.numbering import first_link_station, processor
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

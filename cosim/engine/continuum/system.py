@@ -12,7 +12,7 @@ from cosim.compiled.compiling import address_of
 from cosim.compiled.rowtypes import aligned
 from cosim.contract.entities import HostQuantities, WorkloadQuantities
 from cosim.contract.quantity import quantities
-from cosim.contract.records import Records
+from cosim.contract.records import Floats, Ints, Records
 from cosim.engine.continuum import hardware, queue
 from cosim.engine.continuum import layout as l
 from cosim.engine.continuum.agreement import SERVICE, WorkloadAgreement
@@ -22,8 +22,6 @@ from cosim.engine.continuum.layout import KernelState
 from cosim.engine.continuum.lookahead import SMALL
 from cosim.engine.continuum.numbering import PER_NODE, first_link_station, processor
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 REFERENCE = 100e3  # B, size of the transfer by which routes are compared
 
 

@@ -33,9 +33,10 @@ from benchmarks import edge_nodes
 from benchmarks.edge_nodes import Node, Running, started
 from benchmarks.measure import Table, verdict
 from cosim.contract.medium import WIRE
+from cosim.contract.records import Floats
 from cosim.extensions.corais import baselines, search
 from cosim.extensions.corais.claims import DISTRIBUTIONS, MEGABYTES, OUTPUT, PARTS, PLACES, REPLICAS, TRANSFER
-from cosim.extensions.corais.problem import Decision, Floats, Instance, makespan
+from cosim.extensions.corais.problem import Decision, Instance, makespan
 from cosim.results import student
 
 CORES = (0.12, 0.25, 0.18, 0.15, 0.10)  # of one processor

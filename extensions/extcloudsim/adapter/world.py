@@ -15,22 +15,13 @@ from cosim.contract.entities import Node, Scene
 from cosim.contract.equipment import Accelerator
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.functions import function
+from cosim.contract.records import Floats, Ints
 from cosim.contract.selector import matcher, void
 from cosim.engine.continuum.power import PLATFORMS
 from cosim.engine.continuum.price import PlaceTariff, StepSeries, constant, read_series, windows
 from cosim.extensions.extcloudsim.adapter.config import CoolingBlock, DatacentreConfig, HostBlock, PlaceBlock
 from cosim.extensions.extcloudsim.datacentre.cooling import Cooling, partial_pue
-from cosim.extensions.extcloudsim.datacentre.layout import (
-    CLASS_NUMBER,
-    Bools,
-    Floats,
-    Hosts,
-    Ints,
-    Kinds,
-    Machines,
-    Wan,
-    contiguous,
-)
+from cosim.extensions.extcloudsim.datacentre.layout import CLASS_NUMBER, Bools, Hosts, Kinds, Machines, Wan, contiguous
 from cosim.extensions.extcloudsim.datacentre.platforms import HostKind, kinds_of
 from cosim.extensions.extcloudsim.datacentre.quirks import COMPATIBLE, check
 from cosim.extensions.extcloudsim.datacentre.settings import DatacentreSettings

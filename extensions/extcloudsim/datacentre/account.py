@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cosim.compiled.compiling import entry
+from cosim.contract.records import Floats, Ints
 from cosim.engine.continuum.jit import jit
-from cosim.extensions.extcloudsim.datacentre.layout import Bools, Floats, Hosts, Ints, Kinds, Machines
+from cosim.extensions.extcloudsim.datacentre.layout import Bools, Hosts, Kinds, Machines
 from cosim.extensions.extcloudsim.datacentre.tally import watts
 
 EMPTY = 6e-4  # load below which a host counts as empty (the limit of the platforms' power model)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from cosim.contract.records import Floats, Ints
 from cosim.engine.continuum.price import Bill
 from cosim.extensions.extcloudsim.datacentre.account import PeriodOutcome
-from cosim.extensions.extcloudsim.datacentre.layout import Bools, Floats, Ints
+from cosim.extensions.extcloudsim.datacentre.layout import Bools
 from cosim.extensions.extcloudsim.datacentre.sla import SlaLevels
 
 

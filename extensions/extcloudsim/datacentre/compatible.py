@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.extcloudsim.datacentre import decide, govern
 from cosim.extensions.extcloudsim.datacentre.account import EMPTY
 from cosim.extensions.extcloudsim.datacentre.detect import entries, foreseen, overloaded, spread_limit
-from cosim.extensions.extcloudsim.datacentre.layout import DETECTORS, HISTORY, LAN, THR, Bools, Floats, Ints
+from cosim.extensions.extcloudsim.datacentre.layout import DETECTORS, HISTORY, LAN, THR, Bools
 from cosim.extensions.extcloudsim.datacentre.quirks import IDLE, SMALL
 
 if TYPE_CHECKING:

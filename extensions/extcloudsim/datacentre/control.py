@@ -13,10 +13,11 @@ from __future__ import annotations
 import numpy as np
 
 from cosim.compiled.compiling import codes, entry
+from cosim.contract.records import Floats, Ints
 from cosim.engine.continuum.jit import jit
 from cosim.extensions.extcloudsim.datacentre import layout as l
 from cosim.extensions.extcloudsim.datacentre.detect import entries
-from cosim.extensions.extcloudsim.datacentre.layout import Bools, Floats, Hosts, Ints, Kinds, Machines, PeriodRules, Wan
+from cosim.extensions.extcloudsim.datacentre.layout import Bools, Hosts, Kinds, Machines, PeriodRules, Wan
 from cosim.extensions.extcloudsim.datacentre.tally import (
     Given,
     HostSums,

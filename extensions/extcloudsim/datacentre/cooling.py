@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cosim.contract.records import Floats
 from cosim.engine.continuum.price import StepSeries
-from cosim.extensions.extcloudsim.datacentre.layout import Floats
 
 COLDEST, WARMEST = -3.9, 35.0  # degrees Celsius, of the measurements
 

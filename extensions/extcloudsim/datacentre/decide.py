@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.extcloudsim.datacentre import govern
 from cosim.extensions.extcloudsim.datacentre.control import consolidate as moves_of
-from cosim.extensions.extcloudsim.datacentre.layout import (
-    DETECTORS,
-    FLAGS,
-    PLACERS,
-    THR,
-    Bools,
-    Floats,
-    Ints,
-    PeriodRules,
-)
+from cosim.extensions.extcloudsim.datacentre.layout import DETECTORS, FLAGS, PLACERS, THR, Bools, PeriodRules
 from cosim.extensions.extcloudsim.datacentre.tally import PeriodView
 
 if TYPE_CHECKING:

@@ -9,12 +9,10 @@ present load is compared with the threshold.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.compiled.compiling import part
+from cosim.contract.records import Floats
 from cosim.extensions.extcloudsim.datacentre import layout as l
-
-Floats = NDArray[np.float64]
 
 FOP_PERIODS = 10
 FOP_MARGIN = 1.05

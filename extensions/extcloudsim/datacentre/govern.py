@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cosim.extensions.extcloudsim.datacentre.layout import CUBIC, TABLE, Bools, Floats, Hosts, Ints, Kinds, Machines
+from cosim.contract.records import Floats, Ints
+from cosim.extensions.extcloudsim.datacentre.layout import CUBIC, TABLE, Bools, Hosts, Kinds, Machines
 
 
 def loads(hosts: Hosts, kinds: Kinds, machines: Machines, at: Ints, demand: Floats) -> Floats:

@@ -19,23 +19,13 @@ import numpy as np
 
 from cosim.compiled.compiling import ready
 from cosim.contract.branching import Figures
+from cosim.contract.records import Floats, Ints
 from cosim.engine.continuum.price import Bill, PlaceTariff, StepSeries, constant
 from cosim.extensions.extcloudsim.datacentre import compatible, control, decide
 from cosim.extensions.extcloudsim.datacentre.account import Period, PeriodOutcome, account
 from cosim.extensions.extcloudsim.datacentre.books import DatacentreLedger, Open, PeriodCounts, Sums
 from cosim.extensions.extcloudsim.datacentre.cooling import Cooling
-from cosim.extensions.extcloudsim.datacentre.layout import (
-    HISTORY,
-    LAN,
-    Bools,
-    Floats,
-    Hosts,
-    Ints,
-    Kinds,
-    Machines,
-    Wan,
-    owned,
-)
+from cosim.extensions.extcloudsim.datacentre.layout import HISTORY, LAN, Bools, Hosts, Kinds, Machines, Wan, owned
 from cosim.extensions.extcloudsim.datacentre.quirks import SMALL
 from cosim.extensions.extcloudsim.datacentre.settings import DatacentreSettings, DatacentreState
 from cosim.extensions.extcloudsim.datacentre.sla import RULES, DeliveredService

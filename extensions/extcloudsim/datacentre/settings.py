@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from cosim.contract.records import Floats, Ints
 from cosim.extensions.extcloudsim.datacentre.layout import (
     CAPPINGS,
     DETECTORS,
@@ -15,9 +16,7 @@ from cosim.extensions.extcloudsim.datacentre.layout import (
     PLACERS,
     SELECTORS,
     Bools,
-    Floats,
     Hosts,
-    Ints,
     Kinds,
     Machines,
 )

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from cosim.extensions.extcloudsim.datacentre.layout import Floats
+from cosim.contract.records import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cosim.contract.records import Floats, Ints
 from cosim.engine.continuum.jit import jit
 from cosim.extensions.extcloudsim.datacentre import layout as l
 from cosim.extensions.extcloudsim.datacentre.detect import entries, overloaded
-from cosim.extensions.extcloudsim.datacentre.layout import Bools, Floats, Hosts, Ints, Kinds, Machines, PeriodRules, Wan
+from cosim.extensions.extcloudsim.datacentre.layout import Bools, Hosts, Kinds, Machines, PeriodRules, Wan
 
 
 class PeriodView(NamedTuple):

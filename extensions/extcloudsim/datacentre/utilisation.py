@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from cosim.contract.delimited import content, records
-from cosim.extensions.extcloudsim.datacentre.layout import Floats
+from cosim.contract.records import Floats
 
 DAY = 86400.0  # s
 

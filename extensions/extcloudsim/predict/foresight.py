@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Floats
 from cosim.extensions.extcloudsim.predict.predictors import (
     LastValue,
     LocalRegression,
@@ -24,7 +25,7 @@ from cosim.extensions.extcloudsim.predict.predictors import (
     Predictor,
     TrainedNetwork,
 )
-from cosim.extensions.extcloudsim.predict.samples import HORIZON, Floats
+from cosim.extensions.extcloudsim.predict.samples import HORIZON
 
 if TYPE_CHECKING:
     from cosim.extensions.extcloudsim.datacentre.settings import DatacentreState

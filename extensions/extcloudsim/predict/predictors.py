@@ -9,8 +9,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.contract.records import Floats
 from cosim.extensions.extcloudsim.predict import network
-from cosim.extensions.extcloudsim.predict.samples import HORIZON, LONGEST_LIFE, Floats, future, recent
+from cosim.extensions.extcloudsim.predict.samples import HORIZON, LONGEST_LIFE, future, recent
 
 
 class VmPrediction(NamedTuple):

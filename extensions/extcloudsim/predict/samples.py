@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cosim.contract.records import Floats
 
 WINDOW = 36  # periods of the past that a network sees: 3 h of 5 min
 HORIZON = 12  # periods of the future that mean and peak cover: 1 h of 5 min
