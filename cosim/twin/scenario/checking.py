@@ -120,7 +120,7 @@ def usual(pairs: Pairs, simulated: Mapping[str, Floats]) -> dict[str, frozenset[
         often = {
             kind
             for kind in ("outliers", "stuck", "steps", "limit")
-            if sum(kind in one for one in found) >= PART * len(rows)
+            if sum(kind in one for one in found) >= (1.0 if kind in ("outliers", "limit") else PART * len(rows))
         }
         if values.max() > ALONE * max(float(row.max()) for row in rows):
             often.discard("outliers")
