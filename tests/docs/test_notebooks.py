@@ -9,8 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.ipynb"))
-NEEDS = {"city-study": ["matplotlib"], "train-a-policy": ["torch", "gymnasium"], "twin": ["scipy"]}
+NEEDS = {
+    "city-study": ["matplotlib"], "train-a-policy": ["torch", "gymnasium"], "twin": ["scipy"],
+    "train-with-sb3": ["torch", "gymnasium", "stable_baselines3", "sb3_contrib"],
+}  # fmt: skip
 MARKS = {name: [pytest.mark.slow] for name in ("train-a-policy", "twin")}
+MARKS["train-with-sb3"] = [pytest.mark.slow, pytest.mark.timeout(1200)]
 MARKS["city-study"] = [pytest.mark.slow, pytest.mark.sumo]
 
 found = importlib.util.spec_from_file_location("notebook_pages", ROOT / "docs/notebooks/pages.py")
@@ -35,20 +39,28 @@ def test_a_notebook_runs_and_shows_what_it_stores(path, tmp_path):
     assert str(tmp_path) not in sys.path
 
 
+IDLE = {  # what switches training off, and makes less of the rest
+    "train-a-policy": ((" optimiser.step()", " pass"), (" rate.step()", " pass"), ("RATE = 512, 30", "RATE = 512, 1")),
+    "train-with-sb3": (
+        ("1e-3}", "0.0}"),
+        ("4_096", "512"),
+        ("16_384", "1_536"),
+        ("range(1, 6), range(101, 111)", "range(1, 3), range(101, 103)"),
+    ),
+}
+
+
 @pytest.mark.slow
-def test_what_the_notebook_says_of_training_fails_without_it(tmp_path):
-    for module in ("pandas", *NEEDS["train-a-policy"]):
+@pytest.mark.parametrize("name", IDLE)
+def test_what_a_notebook_says_of_training_fails_without_it(tmp_path, name):
+    for module in ("pandas", *NEEDS[name]):
         pytest.importorskip(module)
-    text = (ROOT / "docs/notebooks/train-a-policy.ipynb").read_text("utf-8")
-    for what, instead in (
-        (" optimiser.step()", " pass"),
-        (" rate.step()", " pass"),
-        ("RATE = 512, 30", "RATE = 512, 1"),
-    ):
+    text = (ROOT / f"docs/notebooks/{name}.ipynb").read_text("utf-8")
+    for what, instead in IDLE[name]:
         assert what in text
         text = text.replace(what, instead)
     (tmp_path / "idle.ipynb").write_text(text, "utf-8")
-    with pytest.raises(AssertionError, match="better before its training"):
+    with pytest.raises(AssertionError, match=r"before (its|their) training"):
         pages.execute(tmp_path / "idle.ipynb", tmp_path)
 
 
