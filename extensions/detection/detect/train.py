@@ -257,13 +257,9 @@ def _forest(x: Floats, y: Labels, _names: list[str], seed: int, weight: Floats |
     from sklearn.ensemble import RandomForestClassifier
 
     model = RandomForestClassifier(
-        100,
-        min_samples_leaf=5,
-        max_samples=min(1.0, 50_000 / len(x)),
-        class_weight="balanced",
-        random_state=seed,
+        100, min_samples_leaf=5, max_samples=min(1.0, 50_000 / len(x)), class_weight="balanced", random_state=seed,
         n_jobs=1,
-    ).fit(x.astype(np.float32), y, weight)
+    ).fit(x.astype(np.float32), y, weight)  # fmt: skip
     trees = []
     for one in model.estimators_:
         tree = one.tree_
@@ -285,17 +281,10 @@ def _boosting(x: Floats, y: Labels, names: list[str], seed: int, weight: Floats 
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     model = HistGradientBoostingClassifier(
-        max_iter=200,
-        learning_rate=0.08,
-        max_leaf_nodes=31,
-        min_samples_leaf=40,
-        l2_regularization=1.0,
-        monotonic_cst=list(map(_grows, names)),
-        random_state=seed,
-    ).fit(x, y, weight)
-    trees = []
-    for (tree,) in model._predictors:  # the fitted trees; scikit-learn has no public name for them
-        trees.append(_nodes(tree))
+        max_iter=200, learning_rate=0.08, max_leaf_nodes=31, min_samples_leaf=40, l2_regularization=1.0,
+        monotonic_cst=list(map(_grows, names)), random_state=seed,
+    ).fit(x, y, weight)  # fmt: skip
+    trees = [_nodes(tree) for (tree,) in model._predictors]  # scikit-learn has no public name for the fitted trees
     return "trees", _joined(trees, float(np.ravel(model._baseline_prediction)[0])), {"link": "logistic"}
 
 
