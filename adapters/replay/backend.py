@@ -17,6 +17,7 @@ import numpy as np
 from cosim.adapters.replay.trajectories import Indices, TrajectorySamples
 from cosim.contract import delimited
 from cosim.contract.errors import ScenarioError
+from cosim.contract.hints import no_file
 from cosim.contract.reading import packed
 from cosim.contract.reading.columns import Head, clock_of, head, past_midnight, plain_name, stamps
 from cosim.contract.records import Floats
@@ -63,7 +64,7 @@ def read(path: Path, columns: Mapping[str, str], memory: float) -> TrajectorySam
 
     `columns` gives the file's own names for quantities, `memory` (B) bounds what may be read.
     """
-    if not path.is_file():
+    if no_file(path) is not None:
         raise UnreadableError("there is no such file")
     most = int(memory / BYTES_PER_SAMPLE)
     kind = kind_of(path)

@@ -18,7 +18,7 @@ from cosim.adapters.sumo.config import SumoConfig, option
 from cosim.adapters.sumo.inputs import opened
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem, ScenarioError, SetupError
-from cosim.contract.hints import did_you_mean
+from cosim.contract.hints import did_you_mean, no_file
 from cosim.contract.reading.columns import clock_of
 
 FAR = 50.0  # km
@@ -114,7 +114,7 @@ def _files(config: SumoConfig, context: Context) -> Iterator[Problem]:
             if text is None:
                 continue
             file = file_of(text, context)
-            if not file.is_file():
+            if no_file(file) is not None:
                 raise ScenarioError(Problem(f"there is no file {file}"))
             if key != "additional" and _root(file) not in _ROOTS[key]:
                 hint = f"a file for '{key}' begins with <{_ROOTS[key][0]}>"
@@ -133,7 +133,7 @@ def _configured(config: SumoConfig, context: Context) -> Iterator[Problem]:
     for name, ours in _INPUTS.items():
         replaced = bool(ours and getattr(config, ours)) or name in config.options
         for text in [] if replaced else [part.strip() for part in given.get(name, "").split(",") if part.strip()]:
-            if not (file.parent / text).is_file():
+            if no_file(file.parent / text) is not None:
                 yield Problem(f"its {name} names {text}, and there is no such file", f"{at}.config")
     port, clients = given.get("remote-port"), given.get("num-clients", "1")
     if (port and not config.over_traci) or clients != "1":

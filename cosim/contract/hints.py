@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 
 def did_you_mean(word: str, known: Iterable[str], *, otherwise: str = "known") -> str:
@@ -26,6 +28,14 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.65) -> str:
     small = {name.lower(): name for name in known}
     near = difflib.get_close_matches(word[:100].lower(), small, n=1, cutoff=cutoff) if word else []
     return small[near[0]] if near else ""
+
+
+def no_file(path: Path) -> str | None:
+    """A hint that names files near `path` when there is no such file, else None. A name that is too long names none."""
+    if os.path.isfile(path):  # noqa: PTH113 - `Path.is_file` raises where a name is too long
+        return None
+    there = sorted(p.name for p in path.parent.iterdir()) if os.path.isdir(path.parent) else []  # noqa: PTH112
+    return did_you_mean(path.name, there, otherwise=f"files in {path.parent}")
 
 
 def known_or_own(name: str, known: Iterable[str], what: str) -> str:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from cosim.contract.block import EventKey
 from cosim.contract.entities import EventQuantities
 from cosim.contract.errors import Problem
-from cosim.contract.hints import did_you_mean
+from cosim.contract.hints import did_you_mean, no_file
 from cosim.contract.quantity import carried
 from cosim.contract.selector import name_matcher
 from cosim.contract.signals import CATALOGUE, Signal, grouping
@@ -233,9 +233,8 @@ class _Checks:
             files["calibrate", "replay", "file"] = replay.file if replay else None
         for at, text in files.items():
             path = self.folder / text if text else None
-            if path is not None and not path.is_file():
-                there = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
-                hint = did_you_mean(path.name, there, otherwise=f"files in {path.parent}")
+            hint = no_file(path) if path is not None else None
+            if hint is not None:
                 self.report(at, f"there is no file '{shorten(str(text))}'", hint)
 
     def events(self, kinds: Mapping[str, AdapterKind], configs: Mapping[str, BaseModel]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from pydantic import BaseModel
 
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.functions import without_extension
-from cosim.contract.hints import did_you_mean, nearest
+from cosim.contract.hints import did_you_mean, nearest, no_file
 from cosim.contract.plugins import folder_of, installed
 from cosim.scenario.model import Scenario
 from cosim.scenario.parameters import BLOCK, as_written
@@ -110,14 +111,13 @@ def _with_includes(
         if any(target.resolve() == other.resolve() for other in seen):
             way = " -> ".join(str(other) for other in (*seen, target))
             problems.append(problem(root, keys, f"files include each other: {way}", "remove one of the includes"))
-        elif target.is_dir():
+        elif os.path.isdir(target):  # noqa: PTH112 - no error where a name is too long
             problems.append(problem(root, keys, f"'{shorten(name)}' is a folder", "name a file"))
         elif "://" in name:
             problems.append(
                 problem(root, keys, f"'{shorten(name)}' is no file", "copy it beside the scenario, and name it")
             )
-        elif not target.is_file():
-            hint = did_you_mean(target.name, sorted(p.name for p in target.parent.glob("*.yaml")), otherwise="there")
+        elif (hint := no_file(target)) is not None:
             problems.append(problem(root, keys, f"there is no file '{shorten(name)}' in {target.parent}", hint))
         elif len(files) >= MOST_FILES:
             problems.append(problem(root, keys, f"more than {MOST_FILES} files are included"))

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 from cosim.contract import plugins
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.functions import search_in
-from cosim.contract.hints import did_you_mean
+from cosim.contract.hints import did_you_mean, no_file
 from cosim.contract.trust import distrust, distrusting, files_in
 from cosim.scenario import tree
 from cosim.scenario.checks import check
@@ -317,10 +317,8 @@ def _files(root: Item, name: str, used: UsedAdapter, folder: Path, problems: lis
     if getattr(used.config, "connect", None):
         return
     for at, text in dict(files_in(type(used.config), used.config)).items():
-        path = folder / text
-        if not text.startswith("package:") and not path.is_file():
-            there = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
-            hint = did_you_mean(path.name, there, otherwise=f"files in {path.parent}")
+        hint = None if text.startswith("package:") else no_file(folder / text)
+        if hint is not None:
             problems.append(tree.problem(root, ("adapters", name, *at), f"there is no file '{shorten(text)}'", hint))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,10 +110,8 @@ class ContinuumWorlds:
                 elif go and (answer := act(self._metas[k], advance, until, _NO_ROWS, _NO_VALUES)):
                     self._engines[k]._resume(answer, until)
                 first = end
-        show(
-            self._at, what, self._bits[self._turn], self._fixed, self._meters, self._since, counts, self._devices,
-            self._short, self._rows, seen,
-        )  # fmt: skip
+        kept = Kept(self._meters, self._since, self._devices, self._short, self._rows)
+        show(self._at, what, self._bits[self._turn], self._fixed, counts, kept, seen)
 
     def _pass(self, k: int, until: float) -> None:
         """Let time pass to `until` in a world, and happen what the scenario says."""
@@ -193,16 +191,23 @@ def _show_hosts(s: Record, fixed: Floats, meters: Floats, since: float, seen: Se
         row[OF_HOST.up] = seen.host_mask[h] = 1 if host.up != 0 else 0
 
 
+class Kept(NamedTuple):
+    """What is kept of N worlds from one look to the next."""
+
+    meters: Floats  # (N, H, 2)
+    since: Floats  # (N,) s, when they were read
+    devices: Ints  # (N,) whether a task waits whose device has a processor
+    short: Ints  # (N,) whether so many decisions need more room
+    rows: Ints  # (N, T) where the first tasks are
+
+
 @entry
-def show(
-    meta: Ints, what: Ints, bits: NDArray[np.uint64], fixed: Floats, meters: Floats, since: Floats, counts: Ints,
-    devices: Ints, short: Ints, rows: Ints, seen: Seen,
-) -> None:  # fmt: skip
+def show(meta: Ints, what: Ints, bits: NDArray[np.uint64], fixed: Floats, counts: Ints, kept: Kept, seen: Seen) -> None:
     """Fill the observations of worlds whose META are at these addresses.
 
-    `counts` (N,) were the tasks of each, and become those that it has now, `rows` (N, T) where the first of them are;
-    `devices` whether a task waits whose device has a processor; `short` whether so many decisions need more room.
+    `counts` (N,) were the tasks of each, and become those that it has now.
     """
+    meters, since, devices, short, rows = kept
     room = seen.tasks.shape[1]
     for k in range(len(what)):
         mine, shown, count = row_of(seen, k), min(counts[k], room), 0

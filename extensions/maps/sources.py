@@ -14,6 +14,7 @@ from cosim.cli.importing import Force, Out, Strict, finish
 def osm(
     source: Annotated[Path, typer.Argument(help="An export of OpenStreetMap: .osm, .osm.gz, .osm.pbf.")],
     out: Out,
+    *,
     stations: Annotated[Path | None, typer.Option(help="A table of base stations; default: chosen on roofs.")] = None,
     count: Annotated[int, typer.Option("--most-stations", help="At most so many are chosen.", min=1)] = 64,
     radius: Annotated[float, typer.Option(help="Metres of road around a chosen station.", min=1.0)] = 250.0,

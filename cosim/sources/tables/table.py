@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cosim.contract import delimited
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.contract.hints import did_you_mean
+from cosim.contract.hints import did_you_mean, no_file
 from cosim.contract.reading import packed
 from cosim.contract.reading.columns import head
 from cosim.sources.tables import exports
@@ -68,9 +68,8 @@ def read(path: str | Path, *, header: Sequence[str] | None = None) -> Table:
     Raises `ScenarioError` for files that cannot be read.
     """
     path = Path(path)
-    if not path.is_file():
-        there = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        hint = did_you_mean(path.name, sorted(there), otherwise="files there")
+    hint = no_file(path)
+    if hint is not None:
         raise ScenarioError(Problem("there is no such file", file=path, hint=hint))
     try:
         raw = path.read_bytes()

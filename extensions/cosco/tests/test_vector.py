@@ -273,7 +273,7 @@ def test_what_is_no_answer_is_refused(scenario):
 
 def test_a_scenario_that_cannot_be_batched_is_refused(scenario, continuum):
     other = scenario.with_name("other.cosim.yaml")
-    other.write_text(continuum.read_text().replace("adapters:\n", "adapters:\n  radio: {model: ci}\n"))
+    other.write_text(continuum.read_text().replace("adapters:\n", "adapters:\n  network: {}\n"))
     with pytest.raises(ScenarioError, match="one adapter alone, interval or continuum, in this process") as reported:
         gymnasium.make_vec(ID, num_envs=2, vectorization_mode="vector_entry_point", scenario=other)
     assert "vectorization_mode='sync'" in str(reported.value)

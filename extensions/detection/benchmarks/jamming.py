@@ -1,7 +1,7 @@
 """Detection of jamming on scenes that no detector has seen, and on a real gNB's log.
 
-python -m benchmarks.jamming [--part scenes response real phones turin melbourne] [--scenes 30] [--method boosting]
-                             [--false-alarms 0.01] [--data DIR] [--json]
+python -m benchmarks.jamming [--part learning scenes response real phones turin melbourne] [--scenes 30]
+                             [--method boosting] [--false-alarms 0.01] [--data DIR] [--json]
 
 Every scene has places, people, load, radio conditions and a jammer of its own (`benchmarks.jamming_scenes`).
 Detectors are trained on some seeds, calibrated to a rate of false alarms on others, and judged on further ones, and on
@@ -31,7 +31,7 @@ from cosim import api
 from cosim.extensions.detection.dataset import Recipe, build
 from cosim.extensions.detection.detect import METHODS, Detector, Verdict, by_group, judge, train
 
-PARTS = ("scenes", "response", "real", "phones", "turin", "melbourne")
+PARTS = ("learning", "scenes", "response", "real", "phones", "turin", "melbourne")
 LOADS = (0.1, 0.5, 0.95)
 RULE = "jamming.loss >= 3"
 SIGNALS = ("ue", "gnb")
@@ -73,14 +73,20 @@ def dataset(folder: Path, name: str, kind: str, seeds: range, shares: tuple[floa
     return made
 
 
+def learning_set(folder: Path, count: int) -> Path:
+    """The data set to learn from: `count` jammed scenes and more than as many others, 0.7 to fit and 0.3 for limits."""
+    made = folder / "learning"
+    if not (made / "croissant.json").is_file():
+        of = [one for kind in SETS for one in runs(folder, kind, range(1, 1 + max(2, round(_SHARE[kind] * count))))]
+        build(of, Recipe(SIGNALS, RULE, keep=KEEP, shares=(0.7, 0.3, 0.0), causes=CAUSES), made, workers=2)
+    return made
+
+
 def simulated(
     folder: Path, count: int, methods: list[str], rate: float, save: Path, data: Path
 ) -> dict[str, Any]:  # fmt: skip
     """Figures of each method on unseen scenes, trained on `count` jammed scenes and as many others."""
-    learning = folder / "learning"
-    if not (learning / "croissant.json").is_file():
-        made = [one for kind in SETS for one in runs(folder, kind, range(1, 1 + max(2, round(_SHARE[kind] * count))))]
-        build(made, Recipe(SIGNALS, RULE, keep=KEEP, shares=(0.7, 0.3, 0.0), causes=CAUSES), learning, workers=2)
+    learning = learning_set(folder, count)
     judged = (0.0, 0.0, 1.0)
     unseen = {}
     for kind in SETS:
@@ -205,6 +211,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as spare:
         folder = arguments.folder or Path(spare)
         save = arguments.save or folder / "detector.npz"
+        if "learning" in arguments.part:
+            learning_set(folder, arguments.scenes)
         if "scenes" in arguments.part:
             found["simulated"] = simulated(
                 folder, arguments.scenes, arguments.method, arguments.false_alarms, save, arguments.data

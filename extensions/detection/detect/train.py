@@ -107,7 +107,8 @@ def fit(
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):  # sums in one order, and no threads that wait for each other on a busy machine
-        form, arrays, facts = _MAKERS[method](x, y, names, seed, weight)
+        seen = [*names, *(f"{names[a]} - {names[b]}" for a, b in ([] if ratios is None else ratios.tolist()))]
+        form, arrays, facts = _MAKERS[method](x, y, seen, seed, weight)
     if ratios is not None and len(ratios):
         arrays = {**arrays, "ratios": ratios}
     return Detector(method, form, tuple(names), window, 0.5, fill, arrays, {"signals": list(signals or ()), **facts})
@@ -256,13 +257,9 @@ def _forest(x: Floats, y: Labels, _names: list[str], seed: int, weight: Floats |
     from sklearn.ensemble import RandomForestClassifier
 
     model = RandomForestClassifier(
-        100,
-        min_samples_leaf=5,
-        max_samples=min(1.0, 50_000 / len(x)),
-        class_weight="balanced",
-        random_state=seed,
+        100, min_samples_leaf=5, max_samples=min(1.0, 50_000 / len(x)), class_weight="balanced", random_state=seed,
         n_jobs=1,
-    ).fit(x.astype(np.float32), y, weight)
+    ).fit(x.astype(np.float32), y, weight)  # fmt: skip
     trees = []
     for one in model.estimators_:
         tree = one.tree_
@@ -274,20 +271,20 @@ def _forest(x: Floats, y: Labels, _names: list[str], seed: int, weight: Floats |
     return "trees", _joined(trees, 0.0), {"link": "identity"}
 
 
-def _boosting(x: Floats, y: Labels, _names: list[str], seed: int, weight: Floats | None) -> Made:
+def _grows(name: str) -> int:
+    """Whether a score may only grow (1) or fall (-1) with a feature, or a difference of two, as the excess does."""
+    sides = [part.removesuffix("_mean").endswith("_excess") for part in name.split(" - ")]
+    return sides[0] - (sides[1] if len(sides) > 1 else 0)
+
+
+def _boosting(x: Floats, y: Labels, names: list[str], seed: int, weight: Floats | None) -> Made:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     model = HistGradientBoostingClassifier(
-        max_iter=200,
-        learning_rate=0.08,
-        max_leaf_nodes=31,
-        min_samples_leaf=40,
-        l2_regularization=1.0,
-        random_state=seed,
-    ).fit(x, y, weight)
-    trees = []
-    for (tree,) in model._predictors:  # the fitted trees; scikit-learn has no public name for them
-        trees.append(_nodes(tree))
+        max_iter=200, learning_rate=0.08, max_leaf_nodes=31, min_samples_leaf=40, l2_regularization=1.0,
+        monotonic_cst=list(map(_grows, names)), random_state=seed,
+    ).fit(x, y, weight)  # fmt: skip
+    trees = [_nodes(tree) for (tree,) in model._predictors]  # scikit-learn has no public name for the fitted trees
     return "trees", _joined(trees, float(np.ravel(model._baseline_prediction)[0])), {"link": "logistic"}
 
 

@@ -13,7 +13,7 @@ WARNED = [
     ("gpu-generated", f"{CLUSTER}.nodes=['leaf-*', 'foo-*']", "'foo-*' names no node"),
     ("gpu-generated", f"{CLUSTER}.jobs={{generate: uniform, gpus: [2000, 4000]}}", "ask for more GPUs"),
     ("gpu-generated", f"{CLUSTER}.faults=[{{at: 100 h, what: gpu, number: 1}}]", "faults.0.at: begins at 360000 s"),
-    ("gpu-philly", f"{CLUSTER}.jobs.gap=1 min", "'gap' has no effect without 'generate: uniform'"),
+    ("gpu-philly", f"{CLUSTER}.jobs.gap=1 min", "'gap' has no effect without 'generate: uniform or fitted'"),
 ]
 
 

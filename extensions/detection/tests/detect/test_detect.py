@@ -314,6 +314,19 @@ def data(tmp_path_factory):
     return folder / "data"
 
 
+def test_a_score_never_falls_with_the_excess():
+    rng = np.random.default_rng(6)
+    names = ["ue_excess", "ue_rsrp", "gnb_excess_mean"]
+    x = rng.normal(size=(3000, 3)) * 10.0
+    y = np.abs(x[:, 0]) > 8.0  # also where it is low: what is learnt must not be that
+    pairs = np.array([[0, 1]])
+    detector = fit(x, y, names, "boosting", ratios=pairs)
+    for column in (0, 2):
+        ramp = np.repeat(x[:50], 61, axis=0)
+        ramp[:, column] = np.tile(np.linspace(-30.0, 30.0, 61), 50)
+        assert (np.diff(detector.score(ramp).reshape(50, 61), axis=1) >= -1e-12).all()
+
+
 def test_a_limit_may_be_set_for_the_rows_that_judge(tmp_path):
     rng, only = np.random.default_rng(4), "truth_loss >= 10"
     loss = np.where(rng.random(4000) < 0.3, rng.uniform(0.0, 20.0, 4000), 0.0)
