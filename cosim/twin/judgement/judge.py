@@ -5,9 +5,10 @@
 Values are drawn from the posterior, and the data are simulated with each at the recording's own times (Gelman et al.,
 Bayesian Data Analysis, 6.3). What a wide posterior hides is removed by regression: a statistic is compared with what
 the values that suit the measurement best leave, and the same is done with every simulation as if it were the
-measurement. So each p value is that of the simulated distribution. Beyond its last tenth an exponential tail is fitted
-(J. Pickands, Annals of Statistics 3, 1975). All p values of a calibration are one family, which Holm's procedure
-corrects (S. Holm, Scand. J. Statistics 6, 1979).
+measurement. So each p value is that of the simulated distribution. Its last tenth has an exponential tail (J. Pickands,
+Annals of Statistics 3, 1975), whose mean is known from k simulations: one more, over their sum, is beyond x with the
+chance (1 + x)^-k. All p values of a calibration are one family: each is compared with the least ones that simulations
+have when they are judged by the others (P. Westfall, S. Young, Resampling-Based Multiple Testing, 1993, 2.3).
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from operator import attrgetter
 
 import numpy as np
 
-from cosim.results.student import holm
 from cosim.twin.judgement.course import EXACT, LEAST, Course, Floats, scale_of
 from cosim.twin.judgement.subject import FALSE, NODE, RECORDING, SURE, Judged, JudgedStatistic, Subject
 from cosim.twin.judgement.table import LEVELS, NAMES, RELATIVE, SCALE, TABLE, CheckedStatistic, figures
@@ -59,10 +59,10 @@ def _row(
         known, low, high = (0.1 * subject.scale * float(np.sinh(x)) for x in (known, low, high))
         effect = float(np.expm1(rest)) if abs(rest) < 10.0 else float(np.copysign(np.inf, rest))
     scale = max(float(left.std()), check.least / _SURE)
-    p = chance(rest, left, check.least, check.side)
+    p, null = chance(rest, left, check.least, check.side)
     return JudgedStatistic(
         subject, check.name, part, known, low, high, effect, rest / scale, p, p, check.remedy, check.law,
-        abs(rest) >= check.least,
+        abs(rest) >= check.least, null=null,
     )  # fmt: skip
 
 
@@ -99,23 +99,33 @@ def _left_over(real: Floats, made: Floats, draws: Floats, checks: Sequence[Check
     return (off - per @ fitting @ off) * scale, (rows - rows @ fitting.T @ per.T) * scale
 
 
-def chance(real: float, made: Floats, least: float, side: int) -> float:
-    """How likely simulations (n,) of a statistic are as far off as `real`; `least` and `side` are the table's."""
-    share = min(0.5, max(_TAIL, _IN_TAIL / len(made)))
-    found = 1.0
+def chance(real: float, made: Floats, least: float, side: int) -> tuple[float, Floats]:
+    """How likely simulations of a statistic are as far off as `real`, and (n,) as each of `made`, by the others.
+
+    `least` and `side` are the table's.
+    """
+    n, floor = len(made), max(least / _SURE, np.finfo(np.float64).tiny)
+    many = min(max(int(_TAIL * n), _IN_TAIL), n // 2)
+    found, each = 1.0, np.ones(n)
     for sign in (1.0, -1.0):
         if side * sign < 0.0:
             continue
         rows, value = sign * made, sign * real
-        begin = float(np.quantile(rows, 1.0 - share))
-        if value > begin:
-            beyond = rows[rows > begin] - begin
-            mean = max(float(beyond.mean()) if len(beyond) else 0.0, least / _SURE)
-            one = share * float(np.exp(-(value - begin) / mean))
-        else:
-            one = float(np.mean(rows >= value))
-        found = min(found, one)
-    return min(1.0, found * (2.0 if side == 0 else 1.0))
+        ordered = np.sort(rows)
+        begin = float(ordered[-many - 1])
+        away = rows - begin
+        beyond = away > floor  # the others are as good as equal
+        k = max(np.count_nonzero(beyond), min(many, _IN_TAIL))
+        total = float(away[beyond].sum()) + floor * (k - np.count_nonzero(beyond))
+        with np.errstate(over="ignore"):
+            far = k / n * (1.0 + max(value - begin, 0.0) / total) ** -k
+            rest = np.maximum(total - np.where(beyond, away, floor), floor)
+            own = k / n * (1.0 + np.maximum(away, 0.0) / rest) ** (1.0 - k)
+        found = min(found, float(far if value > begin else np.mean(rows >= value)))
+        shares = (n - np.searchsorted(ordered, rows)) / n
+        each = np.minimum(each, np.where(away > 0.0, own, shares))
+    both = 2.0 if side == 0 else 1.0
+    return min(1.0, both * found), np.minimum(1.0, both * each)
 
 
 def _shifted(found: list[JudgedStatistic]) -> list[JudgedStatistic]:
@@ -156,8 +166,11 @@ def corrected(found: Sequence[JudgedStatistic]) -> list[JudgedStatistic]:
     for family in (True, False):
         at = [k for k, one in enumerate(whole) if one is family]
         share = 1.0 if len(at) == len(found) else 2.0
-        adjusted |= {k: min(share * p, 1.0) for k, p in zip(at, holm([found[k].p for k in at]), strict=True)}
-    return [replace(one, adjusted=adjusted[k]) for k, one in enumerate(found)]
+        least = -np.log(np.min([found[k].null for k in at], axis=0)) if at else np.empty(0)
+        for k in at:
+            p = chance(-float(np.log(max(found[k].p, np.finfo(np.float64).tiny))), least, 0.0, 1)[0]
+            adjusted[k] = min(share * max(p, found[k].p), 1.0)
+    return [replace(one, adjusted=adjusted[k], null=None) for k, one in enumerate(found)]
 
 
 def worst(found: Sequence[JudgedStatistic], most: int) -> list[JudgedStatistic]:
