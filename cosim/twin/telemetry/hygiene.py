@@ -291,8 +291,9 @@ class _Examined:
             ordered, others = np.sort(values[found]), values[np.isfinite(values) & ~found]
             between = [*(ordered[ordered > others.max()][:1] - others.max()),
                        *(others.min() - ordered[ordered < others.min()][-1:])]  # fmt: skip
-            if max(between, default=0.0) < 2.0 * SHAPE * float(np.ptp(values[np.isfinite(values)])):
-                return  # one kind, most of which are nearly equal: nothing is between two kinds
+            kept = values[np.isfinite(values)]
+            if len(kept) < self.rules.least or max(between, default=0.0) < 2.0 * SHAPE * float(np.ptp(kept)):
+                return  # one kind, most of which are nearly equal: nothing but chance is between two kinds
             message = f"{count} of {len(values)} values lie far from the median {middle:g}, the farthest {worst:g}"
             self._note("outliers", node, f"{message}: two kinds of rows, or faults; kept", count)
             return
