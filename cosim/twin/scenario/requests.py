@@ -4,7 +4,8 @@
     found.scenario, found.identified.station
 
 There is one table per load (`cosim.sources.tables.requests`). The station is identified from all tables but the last
-ones, which are held back (`cosim.twin.models.station`). The scenario frees the service time and the latency.
+ones, which are held back, unless one of them contradicts the others (`cosim.twin.models.station`). The scenario frees
+the service time and the latency.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.sources.tables.requests import K6, RequestTable, requests
 from cosim.twin.judgement.course import EXACT
-from cosim.twin.models.station import Identified, ServiceStation, identify, written
+from cosim.twin.models.station import Identified, ServiceStation, agreeing, written
 from cosim.twin.telemetry.quantities import spacings
 
 _RUNS = 6000  # of the calibration: two values need no more
@@ -49,7 +50,7 @@ def scenario_of(folder: Path, tables: Sequence[Path], *, held_back: int = 1, see
     if len(fitted) > 1 and max(one.rate for one in fitted) < 1.1 * min(one.rate for one in fitted):
         hint = "measure loads that differ by a third or more, such as 30 % and 60 % of what the service can do"
         raise ScenarioError(Problem("the tables to fit are all of the same load, which determines no queue", hint=hint))
-    identified = identify([(one.created, one.ended) for one in fitted], seed=seed)
+    identified = agreeing([(one.created, one.ended) for one in found], len(fitted), seed=seed)
     loads = tuple(one.rate / identified.station.capacity for one in found)
     folder.mkdir(parents=True, exist_ok=True)
     found = [_with_both_times(folder / "requests", one) if one.answered == K6[1] else one for one in found]
