@@ -83,9 +83,9 @@ def _off(real: Floats, made: Floats, draws: Floats, least: Floats) -> tuple[Floa
     return (real - slopes[0]) / scale, (made - slopes[0]) / scale, (slopes[1:] / scale).T, scale
 
 
-def _fitting(per: Floats) -> Floats:
-    """(d, k) the values that suit statistics best, weighed against the draws' own spread."""
-    return np.asarray(np.linalg.solve(per.T @ per + np.eye(per.shape[1]), per.T))
+def _fitting(per: Floats, wide: float = 1.0) -> Floats:
+    """(d, k) the values that suit statistics best, weighed against so many times the draws' own spread."""
+    return np.asarray(np.linalg.solve(per.T @ per + np.eye(per.shape[1]) / wide**2, per.T))
 
 
 def _left_over(real: Floats, made: Floats, draws: Floats, checks: Sequence[CheckedStatistic]) -> tuple[Floats, Floats]:
@@ -217,7 +217,7 @@ def others(parts: Sequence[tuple[Judged, Floats]], draws: Floats) -> list[Judged
         at = [j for j, one in enumerate(columns) if mine[j] and TABLE[one[3]].name == "mean"]
         if not at or mine.all():
             continue
-        fitting = _fitting(per[~mine])
+        fitting = _fitting(per[~mine], SURE)  # what is accused has moved and narrowed the draws
         apart, usual = (x - x @ fitting.T @ per[~mine].T for x in (off_real[~mine], off[:, ~mine]))
         apart = float(np.mean((apart / np.maximum(usual.std(axis=0), EXACT)) ** 2))
         for j in at if check is RECORDING or apart < SURE**2 else ():  # a node is named if the rest agree
