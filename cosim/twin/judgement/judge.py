@@ -25,6 +25,7 @@ from cosim.twin.judgement.table import LEVELS, NAMES, RELATIVE, SCALE, TABLE, Ch
 from cosim.twin.problem import Case
 
 _TAIL, _IN_TAIL = 0.1, 10  # share of simulations in a tail, and their number at least, as Pickands' estimate needs
+_EQUAL = 1e6  # simulations, of which the last tenth is equal: as many as it takes to be as sure as this
 _SURE = 12.0  # e-folds of the chance for a difference that matters where simulations never differ: 6e-6
 
 
@@ -115,12 +116,14 @@ def chance(real: float, made: Floats, least: float, side: int) -> tuple[float, F
         begin = float(ordered[-many - 1])
         away = rows - begin
         beyond = away > floor  # the others are as good as equal
-        k = max(np.count_nonzero(beyond), min(many, _IN_TAIL))
-        total = float(away[beyond].sum()) + floor * (k - np.count_nonzero(beyond))
+        count = np.count_nonzero(beyond)
+        share = max(count, min(many, _IN_TAIL)) / n
+        k = share * n if count else _EQUAL
+        total = float(away[beyond].sum()) + floor * (k - count)
         with np.errstate(over="ignore"):
-            far = k / n * (1.0 + max(value - begin, 0.0) / total) ** -k
+            far = share * (1.0 + max(value - begin, 0.0) / total) ** -k
             rest = np.maximum(total - np.where(beyond, away, floor), floor)
-            own = k / n * (1.0 + np.maximum(away, 0.0) / rest) ** (1.0 - k)
+            own = share * (1.0 + np.maximum(away, 0.0) / rest) ** (1.0 - k)
         found = min(found, float(far if value > begin else np.mean(rows >= value)))
         shares = (n - np.searchsorted(ordered, rows)) / n
         each = np.minimum(each, np.where(away > 0.0, own, shares))
