@@ -116,24 +116,24 @@ def identify(recordings: Sequence[Recorded], *, seed: int = 1, servers: Sequence
     return Identified(chosen, _levels(recordings, chosen, seed))
 
 
-def agreeing(recordings: Sequence[Recorded], fitted: int, *, seed: int = 1) -> Identified:
-    """The station that makes the first `fitted` recordings.
+def agreeing(recordings: Sequence[Recorded], fitted: int, *, seed: int = 1) -> tuple[Identified, int | None]:
+    """The station that makes the first `fitted` recordings, and None.
 
-    Where it does not make the others, one of those may lie. So another is taken that makes all but one of them and
-    clearly more, because a lie bends what is identified by it: contention, say, looks like a slower recording.
+    Where it does not make the others, one of those may lie. So another is taken that makes all but one, and that one's
+    place, because a lie bends what is identified by it: contention, say, looks like a slower recording.
     """
-    found = identify(recordings[:fitted], seed=seed)
+    found, lying = identify(recordings[:fitted], seed=seed), None
     figures = _Figures(recordings, seed)
     away = max(figures.each_off(found.station))
     if len(recordings) < 3 or away < SURE:
-        return found
+        return found, None
     for k in range(fitted):
         kept = [j for j in range(len(recordings)) if j != k]
         other = identify([recordings[j] for j in kept], seed=seed)
         offs = figures.each_off(other.station)
         if (rest := max(offs[j] for j in kept)) < CLEARLY * away:
-            found, away = other, rest
-    return found
+            found, away, lying = other, rest, k
+    return found, lying
 
 
 def written(usual: float, spread: float, modes: tuple[float, float] | None) -> str:
