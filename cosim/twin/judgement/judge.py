@@ -5,10 +5,11 @@
 Values are drawn from the posterior, and the data are simulated with each at the recording's own times (Gelman et al.,
 Bayesian Data Analysis, 6.3). What a wide posterior hides is removed by regression: a statistic is compared with what
 the values that suit the measurement best leave, and the same is done with every simulation as if it were the
-measurement. So each p value is that of the simulated distribution. Its last tenth has an exponential tail (J. Pickands,
-Annals of Statistics 3, 1975), whose mean is known from k simulations: one more, over their sum, is beyond x with the
-chance (1 + x)^-k. All p values of a calibration are one family: each is compared with the least ones that simulations
-have when they are judged by the others (P. Westfall, S. Young, Resampling-Based Multiple Testing, 1993, 2.3).
+measurement. So each p value is that of the simulated distribution. In squared deviations its last tenth has an
+exponential tail (J. Pickands, Annals of Statistics 3, 1975), of which k simulations show the mean: one more, over their
+sum, is beyond x with the chance (1 + x)^-k. All p values of a calibration are one family: each is compared with the
+least ones that simulations have when they are judged by the others (P. Westfall, S. Young, Resampling-Based Multiple
+Testing, 1993, 2.3).
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from cosim.twin.judgement.table import LEVELS, NAMES, RELATIVE, SCALE, TABLE, Ch
 from cosim.twin.problem import Case
 
 _TAIL, _IN_TAIL = 0.1, 10  # share of simulations in a tail, and their number at least, as Pickands' estimate needs
-_EQUAL = 1e6  # simulations, of which the last tenth is equal: as many as it takes to be as sure as this
 _SURE = 12.0  # e-folds of the chance for a difference that matters where simulations never differ: 6e-6
 
 
@@ -105,30 +105,42 @@ def chance(real: float, made: Floats, least: float, side: int) -> tuple[float, F
 
     `least` and `side` are the table's.
     """
-    n, floor = len(made), max(least / _SURE, np.finfo(np.float64).tiny)
+    n = len(made)
     many = min(max(int(_TAIL * n), _IN_TAIL), n // 2)
+    middle, scale = float(made.mean()), max(float(made.std()), least / _SURE, 1e-300)
+    off, away_real = (made - middle) / scale, (real - middle) / scale
+    # Each by the mean and deviation of the others, as `real` is; so both are Student's, whose e-folds are taken.
+    rest = off * np.sqrt(n / (n - 1.0) / np.maximum(1.0 - off**2 / (n - 1.0), 1e-9))
+    rows_of, real_of = (np.sign(z) * (n - 1.0) / 2.0 * np.log1p(z**2 / (n - 1.0))
+                        for z in (rest, np.float64(away_real / np.sqrt(1.0 + 1.0 / n))))  # fmt: skip
     found, each = 1.0, np.ones(n)
     for sign in (1.0, -1.0):
         if side * sign < 0.0:
             continue
-        rows, value = sign * made, sign * real
+        rows, value = sign * rows_of, float(sign * real_of)
         ordered = np.sort(rows)
-        begin = float(ordered[-many - 1])
-        away = rows - begin
-        beyond = away > floor  # the others are as good as equal
-        count = np.count_nonzero(beyond)
-        share = max(count, min(many, _IN_TAIL)) / n
-        k = share * n if count else _EQUAL
-        total = float(away[beyond].sum()) + floor * (k - count)
-        with np.errstate(over="ignore"):
-            far = share * (1.0 + max(value - begin, 0.0) / total) ** -k
-            rest = np.maximum(total - np.where(beyond, away, floor), floor)
-            own = share * (1.0 + np.maximum(away, 0.0) / rest) ** (1.0 - k)
+        begin = max(float(ordered[-many - 1]), 0.0)
+        away = np.maximum(rows - begin, 0.0)
+        total = max(float(away.sum()), float(many))  # no tail is shorter than a normal one
+        k = many if total <= many else min(max(2.0 * total**2 / float((away**2).sum()), 2.0), many)  # that count
+        share = many / n
+        far = share * (1.0 + max(value - begin, 0.0) / total) ** -k
+        own = share * (1.0 + away / np.maximum(total - away, many - 1.0)) ** (1.0 - k)
         found = min(found, float(far if value > begin else np.mean(rows >= value)))
         shares = (n - np.searchsorted(ordered, rows)) / n
         each = np.minimum(each, np.where(away > 0.0, own, shares))
     both = 2.0 if side == 0 else 1.0
     return min(1.0, both * found), np.minimum(1.0, both * each)
+
+
+def _beyond(value: float, made: Floats) -> float:
+    """How likely one more of simulated logarithms of p (n,), whose tail is exponential, is as great as `value`."""
+    many = min(max(int(_TAIL * len(made)), _IN_TAIL), len(made) // 2)
+    ordered = np.sort(made)
+    begin = float(ordered[-many - 1])
+    if value <= begin:
+        return float(np.mean(made >= value))
+    return many / len(made) * float((1.0 + (value - begin) / max(float((ordered[-many:] - begin).sum()), 1.0)) ** -many)
 
 
 def _shifted(found: list[JudgedStatistic]) -> list[JudgedStatistic]:
@@ -171,7 +183,7 @@ def corrected(found: Sequence[JudgedStatistic]) -> list[JudgedStatistic]:
         share = 1.0 if len(at) == len(found) else 2.0
         least = -np.log(np.min([found[k].null for k in at], axis=0)) if at else np.empty(0)
         for k in at:
-            p = chance(-float(np.log(max(found[k].p, np.finfo(np.float64).tiny))), least, 0.0, 1)[0]
+            p = _beyond(-float(np.log(max(found[k].p, np.finfo(np.float64).tiny))), least)
             adjusted[k] = min(share * max(p, found[k].p), 1.0)
     return [replace(one, adjusted=adjusted[k], null=None) for k, one in enumerate(found)]
 

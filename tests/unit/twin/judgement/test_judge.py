@@ -193,14 +193,14 @@ def test_p_values_of_a_simulated_null_are_even():
 
 
 @pytest.mark.parametrize("count", [20, 100])
-def test_p_values_beyond_all_simulations_are_met_as_often(count):
-    """Exponential values have the tail that is fitted: few simulations make no p too small."""
+def test_p_values_beyond_all_simulations_are_met_no_more_often(count):
+    """Few simulations make no p too small."""
     random = np.random.default_rng(10)
-    some = np.array([chance(float(random.exponential()), random.exponential(size=count), 0.0, 1)[0]
+    some = np.array([chance(float(random.normal()), random.normal(size=count), 0.0, 1)[0]
                      for _ in range(20_000)])  # fmt: skip
-    assert np.mean(some < 1e-3) == pytest.approx(1e-3, abs=8e-4)
-    own = np.concatenate([chance(0.0, random.exponential(size=count), 0.0, 1)[1] for _ in range(20_000 // count)])
-    assert np.mean(own < 1e-3) == pytest.approx(1e-3, abs=8e-4)  # of simulations judged by the others
+    assert np.mean(some < 1e-3) < 2e-3
+    own = np.concatenate([chance(0.0, random.normal(size=count), 0.0, 1)[1] for _ in range(20_000 // count)])
+    assert np.mean(own < 1e-3) < 2e-3  # of simulations judged by the others
 
 
 def test_more_statistics_and_fewer_simulations_make_no_more_false_words():
