@@ -181,7 +181,7 @@ def corrected(found: Sequence[JudgedStatistic]) -> list[JudgedStatistic]:
     for family in (True, False):
         at = [k for k, one in enumerate(whole) if one is family]
         share = 1.0 if len(at) == len(found) else 2.0
-        least = -np.log(np.min([found[k].null for k in at], axis=0)) if at else np.empty(0)
+        least = -np.log(np.min([np.asarray(found[k].null) for k in at], axis=0)) if at else np.empty(0)
         for k in at:
             p = _beyond(-float(np.log(max(found[k].p, np.finfo(np.float64).tiny))), least)
             adjusted[k] = min(share * max(p, found[k].p), 1.0)
