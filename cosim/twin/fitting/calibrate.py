@@ -117,6 +117,7 @@ class _Session:
         self.ends: Floats = np.full((2, len(self.space)), np.nan)  # of intervals, in units
         self.figures: dict[str, float] = {}
         self.findings: tuple[JudgedStatistic, ...] = ()
+        self._apart: list[str] = []  # where search and posterior disagree; of no account if the model makes the data
         self.draws: Floats = np.empty((0, len(self.space)))  # values (n, d) from the posterior
 
     def guard(self, stage: Callable[[], None]) -> None:
@@ -349,9 +350,9 @@ class _Session:
         for name, far in zip(names, away.tolist(), strict=True):
             if abs(far) > SURE:  # a search of few runs ends beside an interval of 90 % by chance
                 end = "lower" if far < 0.0 else "upper"
-                self.warnings.append(
+                self._apart.append(
                     f"'{name}': the value lies at the {end} end of its interval: search and posterior disagree, "
-                    "the model may not make these data"
+                    "as the model may not make these data"
                 )
         self.ends[:, self.runs.searched] = np.minimum(low, at), np.maximum(high, at)
         self.figures["widened"] = found.widened
@@ -435,13 +436,14 @@ class _Session:
         for k in range(len(self.space)):
             if self.best[k] == self.start_units[k]:
                 both[1, k] = both[0, k]  # exactly as declared, not by way of the cube
-        found = [before_and_after(case, both, seeds, part) for case, part in self.cases]
+        found = [before_and_after(case, both, seeds, part, self.draws) for case, part in self.cases]
         self.runs.count += 2 * len(seeds) * len(found)
         names = ("the fit", "the data held back")
         worse = {name: judged for name, (judged, less) in zip(names, found, strict=False) if less}
         fit, held = found[0][0], found[1][0] if len(found) > 1 else None
         estimates = tuple(self._estimate(k, both) for k in range(len(self.space)))
         self.figures["misfit_after"] = self.loss
+        self.warnings += self._apart if self.figures.get("unexplained", 1.0) else []
         self._progress_report()
         return Calibration(
             self.problem.name, estimates, fit, held, self.method, self.runs.count, cpu_seconds() - self._cpu,

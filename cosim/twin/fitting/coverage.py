@@ -40,14 +40,9 @@ class IntervalCoverage:
 
 
 def coverage(
-    problem: CalibrationProblem,
-    count: int = 20,
-    *,
-    budget: Budget | None = None,
-    seed: int = 1,
-    method: str = "auto",
+    problem: CalibrationProblem, count: int = 20, *, budget: Budget | None = None, seed: int = 1, method: str = "auto",
     notify: Callable[[int, int], None] | None = None,
-) -> tuple[IntervalCoverage, ...]:
+) -> tuple[IntervalCoverage, ...]:  # fmt: skip
     """Calibrate `count` truths of which the data are simulated. Parameters without effect are left out."""
     space = problem.space
     random = np.random.default_rng(np.random.SeedSequence([seed, 0x736263]))

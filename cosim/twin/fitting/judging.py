@@ -10,7 +10,7 @@ import numpy as np
 from cosim.twin.calibration import Calibration, Gap, Judgement, ParameterEstimate
 from cosim.twin.fitting.misfit import ALL, Misfit, farther, gaps
 from cosim.twin.fitting.posterior import LEVEL
-from cosim.twin.judgement.subject import BEYOND
+from cosim.twin.judgement.subject import SURE
 from cosim.twin.judgement.table import SHAPE
 from cosim.twin.problem import CalibrationProblem, Case, Floats, Observed, Simulate
 from cosim.twin.space import Space
@@ -18,11 +18,13 @@ from cosim.twin.space import Space
 EDGE = 0.5 * (1.0 - LEVEL)  # of the bounds: so near to one lies what the interval of a uniform prior leaves out
 
 
-def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) -> tuple[Judgement, bool]:
+def before_and_after(
+    case: Case, both: Floats, seeds: Sequence[int], part: str, draws: Floats | None = None
+) -> tuple[Judgement, bool]:
     """The gaps of the two points `both` (2, d) in values, under the same seeds.
 
-    And whether the second is clearly farther from what was measured, beyond chance and beyond how far its own runs are
-    from one another. Takes two runs a seed.
+    And whether the second is clearly farther from what was measured, beyond chance and beyond how far runs with `draws`
+    (n, d) are from one another: the values that the fitted data leave open. Takes two runs a seed, or three.
     """
     simulated = [case.simulate(both, seed) for seed in seeds]
 
@@ -43,9 +45,10 @@ def before_and_after(case: Case, both: Floats, seeds: Sequence[int], part: str) 
         misfit = Misfit(case.observed)
         first, second = np.moveaxis(np.stack([misfit.left_out(one) for one in simulated]), 1, 0)
         by, chance = farther(first, second)
-        worse = by > max(BEYOND * chance, SHAPE * float(first[:, 0].mean()))
+        worse = by > max(SURE * chance, SHAPE * float(first[:, 0].mean()))
         if worse and len(seeds) > 1:  # a run is as far off where those near saturation differ much
-            runs = [{name: np.asarray(one[name])[1:] for name in case.observed} for one in simulated]
+            points = both[1:] if draws is None or not len(draws) else draws
+            runs = [case.simulate(points[k % len(points)][None], seed) for k, seed in enumerate(seeds)]
             worse = not float(second[:, 0].mean()) <= misfit.usual(runs)
     return judged, worse
 

@@ -63,10 +63,10 @@ def nearest(
     """The nearest point between `low` and `high` (d,) from `start` on; slopes are taken over `AHEAD`."""
     point = np.clip(start, low, high)
     damping, there = 1e-3, made(point)
-    roots = [_root(some) for some in there]
+    roots = [root(some) for some in there]
     for step in range(steps):
         if 0 < 2 * step < steps:  # then deviations stay as they are, so that the steps converge
-            roots = [_root(some) for some in there]
+            roots = [root(some) for some in there]
         rest = _rest(there, real, roots)
         ways = np.where(point + AHEAD <= high, AHEAD, -AHEAD)
         slopes = np.array([
@@ -88,19 +88,19 @@ def nearest(
         point, there, damping = new, then, max(damping / 10.0, 1e-6)
         if moved < EXACT:
             break
-    roots = [_root(some) for some in there]
+    roots = [root(some) for some in there]
     rest = _rest(there, real, roots)
-    volume = sum(float(np.log(np.abs(np.diag(root))).sum()) for root in roots)
+    volume = sum(float(np.log(np.abs(np.diag(one))).sum()) for one in roots)
     return Nearest(point, float(rest @ rest) - 2.0 * volume, tuple(roots))
 
 
 def _rest(made: Sequence[Floats], real: Sequence[Floats], roots: Sequence[Floats]) -> Floats:
     return np.concatenate([
-        root @ (known - some.mean(axis=0)) for known, some, root in zip(real, made, roots, strict=True)
+        one @ (known - some.mean(axis=0)) for known, some, one in zip(real, made, roots, strict=True)
     ])  # fmt: skip
 
 
-def _root(made: Floats) -> Floats:
+def root(made: Floats) -> Floats:
     """The root of the inverse of the covariance of figures (n, k), which n runs only estimate."""
     covariance = np.cov(made.T) * (1.0 + 1.0 / len(made))
     scale = np.maximum(np.sqrt(np.diag(covariance)), 1e-4)

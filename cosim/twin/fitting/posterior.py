@@ -68,15 +68,9 @@ def independent(residuals: Floats) -> float:
 
 
 def laplace(
-    residuals: Residuals,
-    squares_of: Objective,
-    at: Floats,
-    random: np.random.Generator,
-    *,
-    runs: int = 3000,
-    count: int = 2000,
-    log_prior: Callable[[Floats], Floats] | None = None,
-) -> Posterior:
+    residuals: Residuals, squares_of: Objective, at: Floats, random: np.random.Generator, *, runs: int = 3000,
+    count: int = 2000, log_prior: Callable[[Floats], Floats] | None = None,
+) -> Posterior:  # fmt: skip
     """Posterior (count, d) around the least squares `at` (d,), spending at most `runs` runs.
 
     `squares_of` returns only the sums of squared residuals, as there may be many residuals. With the size of the errors

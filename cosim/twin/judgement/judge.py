@@ -5,9 +5,11 @@
 Values are drawn from the posterior, and the data are simulated with each at the recording's own times (Gelman et al.,
 Bayesian Data Analysis, 6.3). What a wide posterior hides is removed by regression: a statistic is compared with what
 the values that suit the measurement best leave, and the same is done with every simulation as if it were the
-measurement. So each p value is that of the simulated distribution. Beyond its last tenth an exponential tail is fitted
-(J. Pickands, Annals of Statistics 3, 1975). All p values of a calibration are one family, which Holm's procedure
-corrects (S. Holm, Scand. J. Statistics 6, 1979).
+measurement. So each p value is that of the simulated distribution. In squared deviations its last tenth has an
+exponential tail (J. Pickands, Annals of Statistics 3, 1975), of which k simulations show the mean: one more, over their
+sum, is beyond x with the chance (1 + x)^-k. All p values of a calibration are one family: each is compared with the
+least ones that simulations have when they are judged by the others (P. Westfall, S. Young, Resampling-Based Multiple
+Testing, 1993, 2.3).
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ from operator import attrgetter
 
 import numpy as np
 
-from cosim.results.student import holm
 from cosim.twin.judgement.course import EXACT, LEAST, Course, Floats, scale_of
 from cosim.twin.judgement.subject import FALSE, NODE, RECORDING, SURE, Judged, JudgedStatistic, Subject
 from cosim.twin.judgement.table import LEVELS, NAMES, RELATIVE, SCALE, TABLE, CheckedStatistic, figures
@@ -59,10 +60,10 @@ def _row(
         known, low, high = (0.1 * subject.scale * float(np.sinh(x)) for x in (known, low, high))
         effect = float(np.expm1(rest)) if abs(rest) < 10.0 else float(np.copysign(np.inf, rest))
     scale = max(float(left.std()), check.least / _SURE)
-    p = chance(rest, left, check.least, check.side)
+    p, null = chance(rest, left, check.least, check.side)
     return JudgedStatistic(
         subject, check.name, part, known, low, high, effect, rest / scale, p, p, check.remedy, check.law,
-        abs(rest) >= check.least,
+        abs(rest) >= check.least, null=null,
     )  # fmt: skip
 
 
@@ -83,9 +84,9 @@ def _off(real: Floats, made: Floats, draws: Floats, least: Floats) -> tuple[Floa
     return (real - slopes[0]) / scale, (made - slopes[0]) / scale, (slopes[1:] / scale).T, scale
 
 
-def _fitting(per: Floats) -> Floats:
-    """(d, k) the values that suit statistics best, weighed against the draws' own spread."""
-    return np.asarray(np.linalg.solve(per.T @ per + np.eye(per.shape[1]), per.T))
+def _fitting(per: Floats, wide: float = 1.0) -> Floats:
+    """(d, k) the values that suit statistics best, weighed against so many times the draws' own spread."""
+    return np.asarray(np.linalg.solve(per.T @ per + np.eye(per.shape[1]) / wide**2, per.T))
 
 
 def _left_over(real: Floats, made: Floats, draws: Floats, checks: Sequence[CheckedStatistic]) -> tuple[Floats, Floats]:
@@ -99,23 +100,47 @@ def _left_over(real: Floats, made: Floats, draws: Floats, checks: Sequence[Check
     return (off - per @ fitting @ off) * scale, (rows - rows @ fitting.T @ per.T) * scale
 
 
-def chance(real: float, made: Floats, least: float, side: int) -> float:
-    """How likely simulations (n,) of a statistic are as far off as `real`; `least` and `side` are the table's."""
-    share = min(0.5, max(_TAIL, _IN_TAIL / len(made)))
-    found = 1.0
+def chance(real: float, made: Floats, least: float, side: int) -> tuple[float, Floats]:
+    """How likely simulations of a statistic are as far off as `real`, and (n,) as each of `made`, by the others.
+
+    `least` and `side` are the table's.
+    """
+    n = len(made)
+    many = min(max(int(_TAIL * n), _IN_TAIL), n // 2)
+    middle, scale = float(made.mean()), max(float(made.std()), least / _SURE, 1e-300)
+    off, away_real = (made - middle) / scale, (real - middle) / scale
+    # Each by the mean and deviation of the others, as `real` is; so both are Student's, whose e-folds are taken.
+    rest = off * np.sqrt(n / (n - 1.0) / np.maximum(1.0 - off**2 / (n - 1.0), 1e-9))
+    rows_of, real_of = (np.sign(z) * (n - 1.0) / 2.0 * np.log1p(z**2 / (n - 1.0))
+                        for z in (rest, np.float64(away_real / np.sqrt(1.0 + 1.0 / n))))  # fmt: skip
+    found, each = 1.0, np.ones(n)
     for sign in (1.0, -1.0):
         if side * sign < 0.0:
             continue
-        rows, value = sign * made, sign * real
-        begin = float(np.quantile(rows, 1.0 - share))
-        if value > begin:
-            beyond = rows[rows > begin] - begin
-            mean = max(float(beyond.mean()) if len(beyond) else 0.0, least / _SURE)
-            one = share * float(np.exp(-(value - begin) / mean))
-        else:
-            one = float(np.mean(rows >= value))
-        found = min(found, one)
-    return min(1.0, found * (2.0 if side == 0 else 1.0))
+        rows, value = sign * rows_of, float(sign * real_of)
+        ordered = np.sort(rows)
+        begin = max(float(ordered[-many - 1]), 0.0)
+        away = np.maximum(rows - begin, 0.0)
+        total = max(float(away.sum()), float(many))  # no tail is shorter than a normal one
+        k = many if total <= many else min(max(2.0 * total**2 / float((away**2).sum()), 2.0), many)  # that count
+        share = many / n
+        far = share * (1.0 + max(value - begin, 0.0) / total) ** -k
+        own = share * (1.0 + away / np.maximum(total - away, many - 1.0)) ** (1.0 - k)
+        found = min(found, float(far if value > begin else np.mean(rows >= value)))
+        shares = (n - np.searchsorted(ordered, rows)) / n
+        each = np.minimum(each, np.where(away > 0.0, own, shares))
+    both = 2.0 if side == 0 else 1.0
+    return min(1.0, both * found), np.minimum(1.0, both * each)
+
+
+def _beyond(value: float, made: Floats) -> float:
+    """How likely one more of simulated logarithms of p (n,), whose tail is exponential, is as great as `value`."""
+    many = min(max(int(_TAIL * len(made)), _IN_TAIL), len(made) // 2)
+    ordered = np.sort(made)
+    begin = float(ordered[-many - 1])
+    if value <= begin:
+        return float(np.mean(made >= value))
+    return many / len(made) * float((1.0 + (value - begin) / max(float((ordered[-many:] - begin).sum()), 1.0)) ** -many)
 
 
 def _shifted(found: list[JudgedStatistic]) -> list[JudgedStatistic]:
@@ -156,8 +181,11 @@ def corrected(found: Sequence[JudgedStatistic]) -> list[JudgedStatistic]:
     for family in (True, False):
         at = [k for k, one in enumerate(whole) if one is family]
         share = 1.0 if len(at) == len(found) else 2.0
-        adjusted |= {k: min(share * p, 1.0) for k, p in zip(at, holm([found[k].p for k in at]), strict=True)}
-    return [replace(one, adjusted=adjusted[k]) for k, one in enumerate(found)]
+        least = -np.log(np.min([np.asarray(found[k].null) for k in at], axis=0)) if at else np.empty(0)
+        for k in at:
+            p = _beyond(-float(np.log(max(found[k].p, np.finfo(np.float64).tiny))), least)
+            adjusted[k] = min(share * max(p, found[k].p), 1.0)
+    return [replace(one, adjusted=adjusted[k], null=None) for k, one in enumerate(found)]
 
 
 def worst(found: Sequence[JudgedStatistic], most: int) -> list[JudgedStatistic]:
@@ -204,7 +232,7 @@ def others(parts: Sequence[tuple[Judged, Floats]], draws: Floats) -> list[Judged
         at = [j for j, one in enumerate(columns) if mine[j] and TABLE[one[3]].name == "mean"]
         if not at or mine.all():
             continue
-        fitting = _fitting(per[~mine])
+        fitting = _fitting(per[~mine], SURE)  # what is accused has moved and narrowed the draws
         apart, usual = (x - x @ fitting.T @ per[~mine].T for x in (off_real[~mine], off[:, ~mine]))
         apart = float(np.mean((apart / np.maximum(usual.std(axis=0), EXACT)) ** 2))
         for j in at if check is RECORDING or apart < SURE**2 else ():  # a node is named if the rest agree

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import NormalDist
 
 import numpy as np
@@ -71,6 +71,7 @@ class JudgedStatistic:
     law: bool = False
     matters: bool = True
     others: float = 0.0  # how far the others are from one another, mean square, where they predict this one
+    null: Floats | None = field(default=None, repr=False, compare=False)  # (n,) p of simulations, till the correction
 
     @property
     def odd(self) -> bool:

@@ -179,7 +179,8 @@ TABLE: tuple[CheckedStatistic, ...] = (
     CheckedStatistic("response by the tasks found", _queue("found"), RELATIVE, ORDERLY),
     CheckedStatistic("response by the gap before", _queue("gap"), RELATIVE, ORDERLY),
     CheckedStatistic("share of tasks that are answered before an earlier one", _queue("overtaken"), RELATIVE, ORDERLY),
-    CheckedStatistic("places that a task loses or gains till its answer", _queue("moved"), RELATIVE, ORDERLY),
+    CheckedStatistic("places that a task loses or gains till its answer", _queue("moved"), 2 * RELATIVE,
+                     ORDERLY),  # one that is overtaken moves two
     CheckedStatistic("places that the slowest tasks lose till their answer", _queue("behind"), 1.0, ORDERLY),
     CheckedStatistic("response after one of the longest", _queue("after"), RELATIVE, ORDERLY),
     CheckedStatistic("longest times between answers", _queue("between"), RELATIVE, ORDERLY),

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry
-from cosim.twin.fitting.nearest import REPEATS, Nearest, nearest, off, quantiles
+from cosim.twin.fitting.nearest import REPEATS, Nearest, nearest, off, quantiles, root
 from cosim.twin.judgement.course import LEAST
+from cosim.twin.judgement.subject import SURE
 from cosim.twin.telemetry.quantities import spacings
 
 Floats = NDArray[np.float64]
@@ -115,6 +116,26 @@ def identify(recordings: Sequence[Recorded], *, seed: int = 1, servers: Sequence
     return Identified(chosen, _levels(recordings, chosen, seed))
 
 
+def agreeing(recordings: Sequence[Recorded], fitted: int, *, seed: int = 1) -> tuple[Identified, int | None]:
+    """The station that makes the first `fitted` recordings, and None.
+
+    Where it does not make the others, one of those may lie. So another is taken that makes all but one, and that one's
+    place, because a lie bends what is identified by it: contention, say, looks like a slower recording.
+    """
+    found, lying = identify(recordings[:fitted], seed=seed), None
+    figures = _Figures(recordings, seed)
+    away = max(figures.each_off(found.station))
+    if len(recordings) < 3 or away < SURE:
+        return found, None
+    for k in range(fitted):
+        kept = [j for j in range(len(recordings)) if j != k]
+        other = identify([recordings[j] for j in kept], seed=seed)
+        offs = figures.each_off(other.station)
+        if (rest := max(offs[j] for j in kept)) < CLEARLY * away:
+            found, away, lying = other, rest, k
+    return found, lying
+
+
 def written(usual: float, spread: float, modes: tuple[float, float] | None) -> str:
     """The law of work as scenarios have it; `usual` is the mean of the first mode in cycles."""
     second = "" if modes is None else f", {100 * modes[0]:.3g} % x {modes[1]:.4g}"
@@ -176,6 +197,11 @@ class _Figures:
     def off(self, station: ServiceStation, metric: _Trial) -> float:
         """How far the recordings are from `station` under fresh draws, in the deviations of `metric`."""
         return off(self._made(station, fresh=True), self._real, metric.nearest.roots)
+
+    def each_off(self, station: ServiceStation) -> list[float]:
+        """How far each recording is from `station`, in the deviations that it has by chance."""
+        pairs = zip(self._made(station, fresh=True), self._real, strict=True)
+        return [off([some], [real], [root(some)]) for some, real in pairs]
 
     def nearest(self, station: ServiceStation) -> _Trial:
         """The station of the same kind that is nearest."""

@@ -73,15 +73,9 @@ def quantities_of(plan: Plan, since: float, *, hosts: bool) -> dict[str, Quantit
 
 
 def coupled(
-    scenario: Path,
-    run: Path,
-    candidates: Mapping[str, Sequence[str]],
-    now: float,
-    horizon: float,
-    overrides: Sequence[str],
-    hosts: bool,
-    workers: int | None,
-) -> list[tuple[str, Mapping[str, Floats]]]:
+    scenario: Path, run: Path, candidates: Mapping[str, Sequence[str]], now: float, horizon: float,
+    overrides: Sequence[str], hosts: bool, workers: int | None,
+) -> list[tuple[str, Mapping[str, Floats]]]:  # fmt: skip
     """Figures (1,) of every candidate, from the first tick at or after `now` (s) on.
 
     Raises `ScenarioError` for a run of another plan, for what cannot be branched, and for a change that is no event.

@@ -66,18 +66,10 @@ class BandPrediction:
 
 
 def predict(
-    scenario: Path,
-    draws: Sequence[Settings],
-    *,
-    folder: Path,
-    settings: Sequence[str] = (),
-    count: int = 100,
-    level: float = LEVEL,
-    seed: int = 1,
-    workers: int = 0,
-    executor: Executor | None = None,
+    scenario: Path, draws: Sequence[Settings], *, folder: Path, settings: Sequence[str] = (), count: int = 100,
+    level: float = LEVEL, seed: int = 1, workers: int = 0, executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> BandPrediction:
+) -> BandPrediction:  # fmt: skip
     """Run `scenario` with `count` draws, which spread over those given; `folder` is used for the runs and emptied.
 
     The continuum alone is run in this process and copies of it; with an `executor`, and where anything else computes,

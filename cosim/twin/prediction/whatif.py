@@ -59,23 +59,11 @@ class WhatIfAnswer:
 
 
 def what_if(
-    scenario: Path,
-    run: Path,
-    candidates: Mapping[str, Sequence[str]],
-    *,
-    folder: Path,
-    horizon: float = 300.0,
-    warm: float | None = None,
-    now: float | None = None,
-    draws: Sequence[Mapping[str, float]] = (),
-    count: int | None = None,
-    level: float = 0.9,
-    seed: int = 1,
-    overrides: Sequence[str] = (),
-    workers: int | None = None,
-    hosts: bool = False,
-    exact: bool = False,
-) -> list[WhatIfAnswer]:
+    scenario: Path, run: Path, candidates: Mapping[str, Sequence[str]], *, folder: Path, horizon: float = 300.0,
+    warm: float | None = None, now: float | None = None, draws: Sequence[Mapping[str, float]] = (),
+    count: int | None = None, level: float = 0.9, seed: int = 1, overrides: Sequence[str] = (),
+    workers: int | None = None, hosts: bool = False, exact: bool = False,
+) -> list[WhatIfAnswer]:  # fmt: skip
     """Answers for "as it is" and for every candidate (name -> overrides), from `now` (s of the run; its end so far) on.
 
     `draws` are values of the scenario's free parameters by name; without them, the scenario's values apply.
@@ -137,20 +125,10 @@ def _moment(recorded: Run) -> float:
 
 
 def _batched(
-    loaded: Loaded,
-    recorded: Run,
-    courses: Mapping[str, Sequence[str]],
-    window: Span,
-    horizon: float,
-    draws: Sequence[Mapping[str, float]],
-    count: int,
-    *,
-    folder: Path,
-    seed: int,
-    overrides: Sequence[str],
-    workers: int | None,
-    hosts: bool,
-) -> list[tuple[str, Mapping[str, Floats]]]:
+    loaded: Loaded, recorded: Run, courses: Mapping[str, Sequence[str]], window: Span, horizon: float,
+    draws: Sequence[Mapping[str, float]], count: int, *, folder: Path, seed: int, overrides: Sequence[str],
+    workers: int | None, hosts: bool,
+) -> list[tuple[str, Mapping[str, Floats]]]:  # fmt: skip
     """Figures (count,) of every candidate, run by run."""
     past = window[1] - window[0]
     tasks = tasks_of_run(recorded, loaded.scenario.workloads, ("input", "output"), window)

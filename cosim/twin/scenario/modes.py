@@ -62,15 +62,9 @@ class SecondMode:
 
 
 def second_mode(
-    loaded: Loaded,
-    overrides: Sequence[str],
-    found: Calibration,
-    problem: CalibrationProblem,
-    *,
-    folder: Path,
-    seed: int = 1,
-    workers: int | None = None,
-) -> SecondMode | None:
+    loaded: Loaded, overrides: Sequence[str], found: Calibration, problem: CalibrationProblem, *, folder: Path,
+    seed: int = 1, workers: int | None = None,
+) -> SecondMode | None:  # fmt: skip
     """The second mode that the data of `problem` call for, which `found` was fitted to; None if they call for none.
 
     Only fitted data are looked at. There is none either where work is not free, is replayed or has two modes already,

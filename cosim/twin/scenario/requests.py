@@ -4,7 +4,8 @@
     found.scenario, found.identified.station
 
 There is one table per load (`cosim.sources.tables.requests`). The station is identified from all tables but the last
-ones, which are held back (`cosim.twin.models.station`). The scenario frees the service time and the latency.
+ones, which are held back, unless one of them contradicts the others (`cosim.twin.models.station`). The scenario frees
+the service time and the latency.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +23,7 @@ import numpy as np
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.sources.tables.requests import K6, RequestTable, requests
 from cosim.twin.judgement.course import EXACT
-from cosim.twin.models.station import Identified, ServiceStation, identify, written
+from cosim.twin.models.station import Identified, ServiceStation, agreeing, written
 from cosim.twin.telemetry.quantities import spacings
 
 _RUNS = 6000  # of the calibration: two values need no more
@@ -45,12 +47,17 @@ def scenario_of(folder: Path, tables: Sequence[Path], *, held_back: int = 1, see
     if len(tables) - held_back < 1:
         raise ScenarioError(Problem("every table is held back, and none is left to fit", hint="give one table more"))
     found = [requests(path) for path in tables]
+    for one, other in combinations(found, 2):
+        if np.array_equal(one.created, other.created):
+            raise ScenarioError(Problem(f"'{one.file.name}' and '{other.file.name}' hold the same data: one is a copy"))
     fitted = found[: len(found) - held_back]
     if len(fitted) > 1 and max(one.rate for one in fitted) < 1.1 * min(one.rate for one in fitted):
         hint = "measure loads that differ by a third or more, such as 30 % and 60 % of what the service can do"
         raise ScenarioError(Problem("the tables to fit are all of the same load, which determines no queue", hint=hint))
-    identified = identify([(one.created, one.ended) for one in fitted], seed=seed)
+    identified, lying = agreeing([(one.created, one.ended) for one in found], len(fitted), seed=seed)
     loads = tuple(one.rate / identified.station.capacity for one in found)
+    if lying is not None:  # what it would bend is fitted to the others, by which it is judged
+        found.append(found.pop(lying))
     folder.mkdir(parents=True, exist_ok=True)
     found = [_with_both_times(folder / "requests", one) if one.answered == K6[1] else one for one in found]
     path = folder / "scenario.cosim.yaml"

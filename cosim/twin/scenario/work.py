@@ -99,18 +99,11 @@ def works(
 
 
 def carry_out(
-    work: Work,
-    loaded: Loaded,
-    folder: Path,
-    *,
-    budget: Budget,
-    seed: int = 1,
-    method: str = "auto",
-    resume: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    work: Work, loaded: Loaded, folder: Path, *, budget: Budget, seed: int = 1, method: str = "auto",
+    resume: bool = False, progress: Callable[[Progress], None] | None = None,
     report: Callable[[CalibrationProblem, Calibration], Path] | None = None,
     say: Callable[[str], None] = lambda _: None,
-) -> tuple[Calibration, dict[str, Path]]:
+) -> tuple[Calibration, dict[str, Path]]:  # fmt: skip
     """Calibrate one problem and write overlay, draws and `calibration.json` into `folder`; return result and files.
 
     If the data require a second mode of work (`cosim.twin.scenario.modes`), it is chosen and passed to `say`, and the

@@ -87,15 +87,9 @@ class _Distribution:
 
 
 def cma_es(
-    meter: Meter,
-    start: Floats,
-    random: np.random.Generator,
-    *,
-    sigma: float = 0.25,
-    levels: Floats | None = None,
-    restarts: int = 4,
-    tolerance: float = 1e-9,
-) -> SearchResult:
+    meter: Meter, start: Floats, random: np.random.Generator, *, sigma: float = 0.25, levels: Floats | None = None,
+    restarts: int = 4, tolerance: float = 1e-9,
+) -> SearchResult:  # fmt: skip
     """Search from `start` (d,), then from points at random, until runs agree or the budget ends.
 
     `levels` (d,) counts the values of discrete parameters, 0 for real ones. A run ends when its losses

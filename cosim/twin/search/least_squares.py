@@ -32,14 +32,9 @@ def jacobian(residuals: Residuals, at: Floats, step: float | Floats = 1e-4) -> t
 
 
 def least_squares(
-    residuals: Residuals,
-    meter_of: Callable[[Callable[[Floats], Floats]], Meter],
-    starts: Floats,
-    *,
-    step: float = 1e-4,
-    tolerance: float = 1e-12,
-    iterations: int = 60,
-) -> tuple[SearchResult, Meter]:
+    residuals: Residuals, meter_of: Callable[[Callable[[Floats], Floats]], Meter], starts: Floats, *,
+    step: float = 1e-4, tolerance: float = 1e-12, iterations: int = 60,
+) -> tuple[SearchResult, Meter]:  # fmt: skip
     """The least sum of squared residuals from each of `starts` (n, d), best of all.
 
     `meter_of` makes a meter of an objective. A descent ends when no step betters the sum by `tolerance`,

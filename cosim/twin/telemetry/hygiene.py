@@ -291,8 +291,9 @@ class _Examined:
             ordered, others = np.sort(values[found]), values[np.isfinite(values) & ~found]
             between = [*(ordered[ordered > others.max()][:1] - others.max()),
                        *(others.min() - ordered[ordered < others.min()][-1:])]  # fmt: skip
-            if max(between, default=0.0) < 2.0 * SHAPE * float(np.ptp(values[np.isfinite(values)])):
-                return  # one kind, most of which are nearly equal: nothing is between two kinds
+            kept = values[np.isfinite(values)]
+            if len(kept) < self.rules.least or max(between, default=0.0) < 2.0 * SHAPE * float(np.ptp(kept)):
+                return  # one kind, most of which are nearly equal: nothing but chance is between two kinds
             message = f"{count} of {len(values)} values lie far from the median {middle:g}, the farthest {worst:g}"
             self._note("outliers", node, f"{message}: two kinds of rows, or faults; kept", count)
             return
@@ -466,14 +467,16 @@ def examine_inputs(
     """Findings about an input with a row per time, (rows,) or (rows, nodes).
 
     `effect` is a measured series (rows,) with its name, which should follow the sum over nodes: when it follows another
-    row's, the two were not on one clock. Loads are bursty, so outliers are not reported. `limits` replaces the bounds
-    of `unit`. Raises `ScenarioError` for values that are missing or impossible.
+    row's, the two were not on one clock. Loads are bursty, so only outliers of another size are reported, and none of a
+    quantity with two bounds. `limits` replaces the bounds of `unit`. Raises `ScenarioError` for values that are missing
+    or impossible.
     """
     table = values[:, None] if values.ndim == 1 else values
     nodes = nodes or [f"{name} {k + 1}" for k in range(table.shape[1])]
     groups = tuple(np.repeat(np.array(nodes), len(table)).tolist()) if table.shape[1] > 1 else None
     signal = MeasuredSignal(table.T.ravel(), unit, groups=groups)
-    rules = HygieneRules(outlier=np.inf, least=0)
+    bounded = np.isfinite(limits or bounds(unit)).all()
+    rules = HygieneRules(outlier=np.inf if bounded else 1000.0, least=0)  # as far off as with a wrong SI prefix
     _, findings = examine({name: signal}, limits={name: limits} if limits else None, rules=rules)
     broken = [finding for finding in findings if finding.kind in _BROKEN]
     if broken:

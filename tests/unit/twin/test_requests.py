@@ -207,9 +207,13 @@ def test_tables_that_tell_nothing_are_refused(tmp_path):
         requests(table(tmp_path / "a.csv", times, times + 0.1, ("from", "to")))
     with pytest.raises(ScenarioError, match="0 requests have two times"):
         requests(table(tmp_path / "b.csv", times, times - 0.1))
-    paths = [table(tmp_path / f"{k}.csv", times, times + 0.1) for k in range(3)]
-    with pytest.raises(ScenarioError, match="same load"):
+    paths = [
+        table(tmp_path / f"{k}.csv", rate * times, rate * times + 0.1) for k, rate in enumerate((1, 1.01, 1.02, 1))
+    ]
+    with pytest.raises(ScenarioError, match="one is a copy"):
         scenario_of(tmp_path / "own", paths)
+    with pytest.raises(ScenarioError, match="same load"):
+        scenario_of(tmp_path / "own", paths[:3])
     with pytest.raises(ScenarioError, match="every table is held back"):
         scenario_of(tmp_path / "own", paths[:1])
 

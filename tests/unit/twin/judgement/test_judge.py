@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cosim.twin.judgement.course import Course
 from cosim.twin.judgement.judge import chance, corrected, judge, of_case, others, worst
@@ -174,23 +172,35 @@ def test_names_that_are_exchanged_are_named_as_that():
     assert sum("exchanged? (" in row.remedy for row in found) == 2
 
 
-@given(st.lists(st.floats(1e-12, 1.0), min_size=1, max_size=12))
-def test_p_values_are_corrected_by_holms_procedure(values):
-    rows = [JudgedStatistic(Subject("x"), "mean", "", 0, 0, 0, 0, 0, p, p, "") for p in values]
-    found = [one.adjusted for one in corrected(rows)]
-    for p, adjusted in zip(values, found, strict=True):  # the closed form: the largest of (m - rank) p up to its own
-        ordered = sorted(values)
-        steps = [(len(values) - k) * q for k, q in enumerate(ordered) if q <= p]
-        assert adjusted == pytest.approx(min(1.0, max(steps)))
+@pytest.mark.parametrize("p", [1e-6, 1e-4, 1e-3])
+@pytest.mark.parametrize("together", [False, True])
+def test_p_values_are_corrected_for_a_family_that_may_vary_together(p, together):
+    """The closed form of the least of m p values: 1 - (1 - p)^m, and p itself where all are the same."""
+    random, m = np.random.default_rng(9), 50
+    nulls = np.repeat(random.random((1, 1000)), m, axis=0) if together else random.random((m, 1000))
+    rows = [JudgedStatistic(Subject("x"), "mean", "", 0, 0, 0, 0, 0, p, p, "", null=null) for null in nulls]
+    expected = p if together else 1.0 - (1.0 - p) ** m
+    assert np.log(corrected(rows)[0].adjusted) == pytest.approx(np.log(expected), abs=1.0)
 
 
 def test_p_values_of_a_simulated_null_are_even():
     random = np.random.default_rng(8)
-    some = np.array([chance(float(random.normal()), random.normal(size=200), 0.0, 0) for _ in range(400)])
+    some = np.array([chance(float(random.normal()), random.normal(size=200), 0.0, 0)[0] for _ in range(400)])
     assert np.quantile(some, [0.1, 0.5, 0.9]) == pytest.approx([0.1, 0.5, 0.9], abs=0.06)
-    assert chance(6.0, random.normal(size=400), 0.0, 0) < 1e-4
-    assert chance(6.0, random.normal(size=400), 0.0, -1) > 0.9
-    assert chance(0.3, np.zeros(50), 0.05, 1) < 1e-6  # what no simulation does
+    assert chance(6.0, random.normal(size=400), 0.0, 0)[0] < 1e-4
+    assert chance(6.0, random.normal(size=400), 0.0, -1)[0] > 0.9
+    assert chance(0.3, np.zeros(50), 0.05, 1)[0] < 1e-6  # what no simulation does
+
+
+@pytest.mark.parametrize("count", [20, 100])
+def test_p_values_beyond_all_simulations_are_met_no_more_often(count):
+    """Few simulations make no p too small."""
+    random = np.random.default_rng(10)
+    some = np.array([chance(float(random.normal()), random.normal(size=count), 0.0, 1)[0]
+                     for _ in range(20_000)])  # fmt: skip
+    assert np.mean(some < 1e-3) < 2e-3
+    own = np.concatenate([chance(0.0, random.normal(size=count), 0.0, 1)[1] for _ in range(20_000 // count)])
+    assert np.mean(own < 1e-3) < 2e-3  # of simulations judged by the others
 
 
 def test_more_statistics_and_fewer_simulations_make_no_more_false_words():

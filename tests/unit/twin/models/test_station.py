@@ -7,7 +7,7 @@ from cosim.engine.continuum import Engine, Kind, System, WorkloadStream
 from cosim.engine.continuum.system import WorkloadTrace
 from cosim.twin.fitting.nearest import AT, quantile
 from cosim.twin.models import station as stations
-from cosim.twin.models.station import ServiceStation, identify
+from cosim.twin.models.station import ServiceStation, agreeing, identify
 
 
 def poisson(rate, count, random):
@@ -79,6 +79,20 @@ def test_two_loads_tell_how_much_a_station_can_do(truth):
     assert found.levels.deviation < 0.06
     if truth.servers == 1:
         assert abs(found.station.spread / truth.spread - 1.0) < 0.2
+
+
+@pytest.mark.slow
+def test_a_recording_that_lies_does_not_bend_the_station():
+    truth = ServiceStation(1, False, 0.015, 0.3, 0.002)
+    low, mid, high = recorded(truth, (0.3, 0.5, 0.7), 300)
+    sound, none = agreeing([low, mid, high], 2)
+    assert (sound.station, none) == (identify([low, mid]).station, None)
+    created, ended = mid
+    lying = created, created + 1.45 * (ended - created)
+    found, other = agreeing([low, lying, high], 2)
+    assert other == 1
+    bent = identify([low, lying]).station
+    assert abs(found.station.capacity / truth.capacity - 1.0) < 0.05 < abs(bent.capacity / truth.capacity - 1.0)
 
 
 @pytest.mark.parametrize("count", [1, 2, 9, 500])
