@@ -263,7 +263,7 @@ def test_a_model_that_cannot_be_right_says_so():
     two = {"response": MeasuredSignal(np.repeat([0.06, 0.3], 40), "s")}
     answer = calibrate(CalibrationProblem("two", WAITS, Case(two, waits)), budget=Budget(6_000))
     assert answer.figures["widened"] > 1.5
-    assert any("does not reproduce the data" in warning for warning in answer.warnings)
+    assert any("the model lacks a cause" in warning for warning in answer.warnings)
 
 
 def test_a_method_that_does_not_fit_is_refused():
