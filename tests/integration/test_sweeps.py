@@ -75,7 +75,7 @@ def test_a_stopped_sweep_leaves_nothing_running_and_goes_on_where_it_was(tmp_pat
         command("sweep", tmp_path, *more), cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     deadline = time.monotonic() + 100
-    while time.monotonic() < deadline and not list(tmp_path.glob("hello/*/results.jsonl")):
+    while time.monotonic() < deadline and not any(map(Path.read_text, tmp_path.glob("hello/*/results.jsonl"))):
         time.sleep(0.1)
     started = psutil.Process(process.pid).children(recursive=True)
     os.kill(process.pid, number)
