@@ -225,8 +225,9 @@ class Linked:
         self.stack.close()
 
     def _hear(self, stream: Any) -> None:
-        for line in stream:
-            self.answers.put(tuple(json.loads(line)))
+        with stream:
+            for line in stream:
+                self.answers.put(tuple(json.loads(line)))
 
     def _do(self, requests: dict[int, list[list[int]]], count: int) -> list[float]:
         """s from the arrival of the requests, by the edges where they come in, to each result at its target."""
