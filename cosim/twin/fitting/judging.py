@@ -10,7 +10,7 @@ import numpy as np
 from cosim.twin.calibration import Calibration, Gap, Judgement, ParameterEstimate
 from cosim.twin.fitting.misfit import ALL, Misfit, farther, gaps
 from cosim.twin.fitting.posterior import LEVEL
-from cosim.twin.judgement.subject import SURE
+from cosim.twin.judgement.subject import BEYOND
 from cosim.twin.judgement.table import SHAPE
 from cosim.twin.problem import CalibrationProblem, Case, Floats, Observed, Simulate
 from cosim.twin.space import Space
@@ -45,7 +45,7 @@ def before_and_after(
         misfit = Misfit(case.observed)
         first, second = np.moveaxis(np.stack([misfit.left_out(one) for one in simulated]), 1, 0)
         by, chance = farther(first, second)
-        worse = by > max(SURE * chance, SHAPE * float(first[:, 0].mean()))
+        worse = by > max(BEYOND * chance, SHAPE * float(first[:, 0].mean()))
         if worse and len(seeds) > 1:  # a run is as far off where those near saturation differ much
             points = both[1:] if draws is None or not len(draws) else draws
             runs = [case.simulate(points[k % len(points)][None], seed) for k, seed in enumerate(seeds)]
