@@ -152,9 +152,10 @@ def _family(pid: int) -> list[int]:
     """The process and all that descend from it."""
     found, at = [pid], 0
     while at < len(found):
-        for children in Path(f"/proc/{found[at]}/task").glob("*/children"):
-            with contextlib.suppress(OSError):
-                found += [int(word) for word in children.read_text().split()]
+        with contextlib.suppress(OSError):  # it may have ended
+            for children in Path(f"/proc/{found[at]}/task").glob("*/children"):
+                with contextlib.suppress(OSError):
+                    found += [int(word) for word in children.read_text().split()]
         at += 1
     return found
 

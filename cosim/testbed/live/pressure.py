@@ -66,10 +66,11 @@ class Pressure:
 
 def scheduled(process: Path) -> Iterator[tuple[str, float, float]]:
     """Of the present threads of a process, a folder of /proc: the counter's file, s that it ran, s that it waited."""
-    for file in (process / "task").glob("*/schedstat"):
-        with suppress(OSError, ValueError, IndexError):  # it may have ended
-            ran, waited = map(float, file.read_text().split()[:2])
-            yield str(file), ran / 1e9, waited / 1e9
+    with suppress(OSError):  # it may end while its threads are listed
+        for file in (process / "task").glob("*/schedstat"):
+            with suppress(OSError, ValueError, IndexError):
+                ran, waited = map(float, file.read_text().split()[:2])
+                yield str(file), ran / 1e9, waited / 1e9
 
 
 def _total(text: str) -> float:

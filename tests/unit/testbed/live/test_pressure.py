@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cosim.testbed.live.pressure import Pressure
+from cosim.testbed.live.pressure import Pressure, scheduled
 
 
 def write(root, files):
@@ -68,3 +68,13 @@ def test_of_two_programs_on_one_core_one_always_waits():
             process.kill()
             process.communicate()
     assert waited > 0.5  # 1 by theory, more where others run there; a wait counts once it is over
+
+
+def test_a_process_may_end_while_its_threads_are_listed(tmp_path, monkeypatch):
+    def gone(self, pattern):
+        raise FileNotFoundError(self / pattern)
+        yield
+
+    (tmp_path / "task").mkdir()
+    monkeypatch.setattr(Path, "glob", gone)
+    assert list(scheduled(tmp_path)) == []
