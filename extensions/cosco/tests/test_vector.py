@@ -278,6 +278,6 @@ def test_a_scenario_that_cannot_be_batched_is_refused(scenario, continuum):
         gymnasium.make_vec(ID, num_envs=2, vectorization_mode="vector_entry_point", scenario=other)
     assert "vectorization_mode='sync'" in str(reported.value)
     with pytest.raises(ScenarioError, match="a batch is without fleets"):
-        ContinuumVectorEnv(continuum, 2, overrides=["adapters.continuum.deciding={on: cloud, as: 5 ms}"])
+        ContinuumVectorEnv(continuum, 2, overrides=["adapters.continuum.failures={edge: {mtbf: 5 s, repair: 1 s}}"])
     with pytest.raises(ValueError, match="asks for no decision"):
         ContinuumVectorEnv(scenario, 2, overrides=["adapters.interval.step=1 h"])
