@@ -33,8 +33,8 @@ LIMITS = {
     "arrows": 71,
     "circles of rooms": 0,
     "circles of modules": 0,
-    "lines of the core": 104_600,
-    "lines": 149_110,
+    "lines of the core": 104_553,
+    "lines": 149_064,
     "class names with several homes": 10,
 }
 
