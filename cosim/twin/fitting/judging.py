@@ -47,8 +47,9 @@ def before_and_after(
         by, chance = farther(first, second)
         worse = by > max(BEYOND * chance, SHAPE * float(first[:, 0].mean()))
         if worse and len(seeds) > 1:  # a run is as far off where those near saturation differ much
-            points = both[1:] if draws is None or not len(draws) else draws
-            runs = [case.simulate(points[k % len(points)][None], seed) for k, seed in enumerate(seeds)]
+            runs = [{name: np.asarray(one[name])[1:] for name in case.observed} for one in simulated]
+            if draws is not None and len(draws):
+                runs = [case.simulate(draws[k % len(draws)][None], seed) for k, seed in enumerate(seeds)]
             worse = not float(second[:, 0].mean()) <= misfit.usual(runs)
     return judged, worse
 

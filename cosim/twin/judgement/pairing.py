@@ -32,10 +32,8 @@ class JudgedPairing(ValuePairing):
         every = [-1] if len(rows.values) >= LEAST and (quantity.of_tasks or not single) else []
         self._nodes = [*(k for k in single if k >= 0), *every]
         self._names = {k: names.name(k) for k in self._nodes if k >= 0}
-        step, wide = (
-            decimal_step(rows.values),
-            np.ptp(np.quantile(rows.values, [0.25, 0.75])) if len(rows.values) else 0.0,
-        )
+        step = decimal_step(rows.values)
+        wide = np.ptp(np.quantile(rows.values, [0.25, 0.75])) if len(rows.values) else 0.0
         # What a table has not the digits for is no matter of the model, unless so few digits hide how values differ.
         self._step = 0.0 if 0.0 < 3.0 * SHAPE * wide < step else step
         self._at = {k: np.sort(self._of(rows, k).times) for k in numbers.tolist()}
