@@ -23,6 +23,10 @@ psutil = pytest.importorskip("psutil")
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 TAG = f"under-test-{secrets.token_hex(4)}"  # of our images: those of others at the machine stay as they are
 BUILDING = 900.0  # s, when nothing is in the cache
+LONG = [  # marks of tests that run containers for a while
+    pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.xdist_group("docker"),
+    pytest.mark.usefixtures("images", "entered"),
+]  # fmt: skip
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -10,16 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.real import follow
-from tests.real.compose import Project, docker
+from tests.real.compose import LONG, Project, docker
 from tests.real.follow import NODES, until
 
-pytestmark = [
-    pytest.mark.docker,
-    pytest.mark.slow,
-    pytest.mark.timeout(1200),
-    pytest.mark.xdist_group("docker"),
-    pytest.mark.usefixtures("images", "entered"),
-]
+pytestmark = LONG
 
 OWNER = 12345  # a user that neither the host nor an image has
 SERVICES = ("orchestrator", "network", "dashboard", *(f"{node}{part}" for node in NODES for part in ("-net", "")))

@@ -23,17 +23,13 @@ from cosim.talk import keys
 from cosim.talk.codec import Message
 from cosim.testbed.live.protocol import FROM_AGENT, FROM_GATEWAY, MAX_MESSAGE
 from tests.real import follow
-from tests.real.compose import ROOT, Project, docker, render
+from tests.real.compose import LONG, ROOT, Project, docker, render
 from tests.real.follow import until
 from tests.unit.testbed.live.pair import FACTS
 
 pytestmark = [
-    pytest.mark.docker,
-    pytest.mark.slow,
+    *LONG,
     pytest.mark.chaos,
-    pytest.mark.timeout(1200),
-    pytest.mark.xdist_group("docker"),
-    pytest.mark.usefixtures("images", "entered"),
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can kill processes of containers and mount a disk"),
 ]
 

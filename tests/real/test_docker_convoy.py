@@ -5,16 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.real import convoy, follow
-from tests.real.compose import Project
+from tests.real.compose import LONG, Project
 from tests.real.follow import until
 
 pytestmark = [
-    pytest.mark.docker,
+    *LONG,
     pytest.mark.sumo,
-    pytest.mark.slow,
-    pytest.mark.timeout(1200),
-    pytest.mark.xdist_group("docker"),
-    pytest.mark.usefixtures("images", "entered"),
 ]
 
 REACHES = "import socket; socket.create_connection(('station-4', 8500), timeout=20).close(); print('yes')"

@@ -9,16 +9,10 @@ import pytest
 from cosim.testbed.emulation.overlay import missing
 from cosim.testbed.emulation.tc import probe_netem
 from tests.real import follow
-from tests.real.compose import Project
+from tests.real.compose import LONG, Project
 from tests.real.follow import until
 
-pytestmark = [
-    pytest.mark.docker,
-    pytest.mark.slow,
-    pytest.mark.timeout(1200),
-    pytest.mark.xdist_group("docker"),
-    pytest.mark.usefixtures("images", "entered"),
-]
+pytestmark = LONG
 
 CELL = """\
 apiVersion: cosim/v1

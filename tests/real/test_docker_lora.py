@@ -12,15 +12,9 @@ from cosim.scenario.plan.compile import plan_of
 from cosim.testbed.launch.programs import programs
 from tests.integration.test_lora_medium import FOLDER, SEVERE
 from tests.real import follow
-from tests.real.compose import TAG, Project, docker
+from tests.real.compose import LONG, TAG, Project, docker
 
-pytestmark = [
-    pytest.mark.docker,
-    pytest.mark.slow,
-    pytest.mark.timeout(1200),
-    pytest.mark.xdist_group("docker"),
-    pytest.mark.usefixtures("images", "entered"),
-]
+pytestmark = LONG
 
 
 @pytest.fixture

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from cosim.contract.medium import WIRE
 from cosim.sources.importing.write import write_scenario
 from tests.extensions import needs
-from tests.real.compose import Project, docker
+from tests.real.compose import LONG, Project, docker
 from tests.real.follow import until
 
 pytestmark = [
-    pytest.mark.docker,
-    pytest.mark.slow,
-    pytest.mark.timeout(1200),
-    pytest.mark.xdist_group("docker"),
-    pytest.mark.usefixtures("images", "entered"),
+    *LONG,
     needs("mlsysops"),
 ]
 

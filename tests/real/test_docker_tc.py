@@ -15,15 +15,11 @@ import cosim
 from cosim.testbed.emulation.overlay import missing
 from cosim.testbed.emulation.tc import probe_netem
 from tests.real import follow
-from tests.real.compose import Project, docker
+from tests.real.compose import LONG, Project, docker
 from tests.real.follow import until
 
 pytestmark = [
-    pytest.mark.docker,
-    pytest.mark.slow,
-    pytest.mark.timeout(1200),
-    pytest.mark.xdist_group("docker"),
-    pytest.mark.usefixtures("images", "entered"),
+    *LONG,
     pytest.mark.skipif(os.geteuid() != 0 or missing() != "", reason="needs root and a kernel with vxlan"),
 ]
 
