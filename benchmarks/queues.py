@@ -33,53 +33,32 @@ PIECE = 10_000  # s between two looks
 
 if cb is not None:
 
-    class Single(cb.Model):  # type: ignore[misc]
-        """A queue with one server."""
+    def queue(servers: int) -> Any:
+        """The model of a queue with so many servers."""
 
-        interarrival: cb.Input[float] = cb.inputs.dist.exponential(mean=1.0 / LOAD)
-        service: cb.Input[float] = cb.inputs.dist.exponential(mean=1.0)
-        queue: cb.Container
-        waiting: cb.Output[float]
+        class Queue(cb.Model):  # type: ignore[misc]
+            interarrival: cb.Input[float] = cb.inputs.dist.exponential(mean=1.0 / (servers * LOAD))
+            service: cb.Input[float] = cb.inputs.dist.exponential(mean=1.0)
+            queue: cb.Container
+            waiting: cb.Output[float]
 
-        @cb.process
-        def arrivals(self) -> None:
-            while True:
-                cb.hold(self.interarrival.next())
-                self.queue.put(1)
+            @cb.process
+            def arrivals(self) -> None:
+                while True:
+                    cb.hold(self.interarrival.next())
+                    self.queue.put(1)
 
-        @cb.process
-        def server(self) -> None:
-            while True:
-                self.queue.get(1)
-                cb.hold(self.service.next())
+            @cb.process(copies=servers)
+            def server(self) -> None:
+                while True:
+                    self.queue.get(1)
+                    cb.hold(self.service.next())
 
-        @cb.on_end
-        def measure(self) -> None:
-            self.waiting = self.queue.mean_level()
+            @cb.on_end
+            def measure(self) -> None:
+                self.waiting = self.queue.mean_level()
 
-    class Four(cb.Model):  # type: ignore[misc]
-        """A queue with four servers."""
-
-        interarrival: cb.Input[float] = cb.inputs.dist.exponential(mean=1.0 / (4.0 * LOAD))
-        service: cb.Input[float] = cb.inputs.dist.exponential(mean=1.0)
-        queue: cb.Container
-        waiting: cb.Output[float]
-
-        @cb.process
-        def arrivals(self) -> None:
-            while True:
-                cb.hold(self.interarrival.next())
-                self.queue.put(1)
-
-        @cb.process(copies=4)
-        def server(self) -> None:
-            while True:
-                self.queue.get(1)
-                cb.hold(self.service.next())
-
-        @cb.on_end
-        def measure(self) -> None:
-            self.waiting = self.queue.mean_level()
+        return Queue
 
     class Row(cb.Model):  # type: ignore[misc]
         """Two queues, one after the other."""
@@ -114,7 +93,7 @@ if cb is not None:
         def measure(self) -> None:
             self.waiting = self.first.mean_level() + self.second.mean_level()
 
-    MODELS = {"M/M/1": Single, "M/M/4": Four, "tandem": Row}
+    MODELS = {name: Row if name == "tandem" else queue(servers) for name, servers in SERVERS.items()}
 
 
 def expected(name: str) -> float:
