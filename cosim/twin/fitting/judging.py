@@ -19,7 +19,7 @@ EDGE = 0.5 * (1.0 - LEVEL)  # of the bounds: so near to one lies what the interv
 
 
 def before_and_after(
-    case: Case, both: Floats, seeds: Sequence[int], part: str, draws: Floats | None = None
+    case: Case, both: Floats, seeds: Sequence[int], part: str, draws: Sequence[Floats] | Floats = ()
 ) -> tuple[Judgement, bool]:
     """The gaps of the two points `both` (2, d) in values, under the same seeds.
 
@@ -47,10 +47,9 @@ def before_and_after(
         by, chance = farther(first, second)
         worse = by > max(BEYOND * chance, SHAPE * float(first[:, 0].mean()))
         if worse and len(seeds) > 1:  # a run is as far off where those near saturation differ much
-            runs = [{name: np.asarray(one[name])[1:] for name in case.observed} for one in simulated]
-            if draws is not None and len(draws):
-                runs = [case.simulate(draws[k % len(draws)][None], seed) for k, seed in enumerate(seeds)]
-            worse = not float(second[:, 0].mean()) <= misfit.usual(runs)
+            own = [{name: np.asarray(one[name])[1:] for name in case.observed} for one in simulated]
+            drawn = [case.simulate(draws[k % len(draws)][None], seed) for k, seed in enumerate(seeds) if len(draws)]
+            worse = not float(second[:, 0].mean()) <= misfit.usual(drawn or own)
     return judged, worse
 
 
