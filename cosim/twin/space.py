@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from cosim.contract.errors import Problem, ScenarioError
+from cosim.contract.records import Floats
 
-Floats = NDArray[np.float64]
 Kind = Literal["real", "integer", "boolean", "category"]
 Scale = Literal["linear", "log"]
 Value = float | bool | str  # as an author writes it; integers are floats to the type checker

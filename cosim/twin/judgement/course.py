@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 EXACT = 1e-3  # of a value, to which no model is right: responses of a server of constant speed are exactly alike
 LEAST = 30  # values, with which the 2nd and the 98th percentile are no longer those at the ends
+_WINDOW = 60  # values of a moving average, at most: a minute of seconds
 _TOP = 0.04  # share of the longest responses: 1 in 25, as many as slow ones are that hold up others
 _FADING = np.array([[0.03], [0.1]])  # of the period, after which a warm-up has faded to 1/e
 _DIGITS_OFF = 0.35  # of a step: 30 values are not as near by chance (0.7^30)
@@ -102,7 +103,7 @@ class Course:
         if usual == 0.0:
             return 0.0, 0.0
         steps = np.clip(self.steps, -usual, usual)
-        apart = range(1, max(min(2 * LEAST, len(self.values) // 5), 3))
+        apart = range(1, max(min(_WINDOW, len(self.values) // 5), 3))
         alike = [float(np.mean(steps[:-k] * steps[k:]) / np.mean(steps**2)) for k in apart]
         return alike[0], -min(alike[1:])
 

@@ -7,9 +7,10 @@ import numpy as np
 from cosim.results.outliers import OUTLIER, robust
 from cosim.twin.judgement.course import EXACT, LEAST, correlation, ranks
 from cosim.twin.judgement.subject import BEYOND, FALSE
-from cosim.twin.judgement.table import ORDERLY, SHAPE
+from cosim.twin.judgement.table import ORDERLY
 from cosim.twin.problem import Case, Floats
 
+_VARIED = 0.2  # times the median: by less, tasks have no order that could be compared
 _IN_FLIGHT = 2.0  # times the longest task, at the end of a recording: pairs that are left out
 
 
@@ -36,7 +37,7 @@ def pairs(case: Case, values: Floats, seed: int, part: str = "") -> list[str]:
             center, spread = robust(ratio)
             far &= np.abs(ratio - center) > OUTLIER * max(spread, EXACT)
         along = correlation(ranks(real), ranks(row))
-        if np.ptp(row) > 2.0 * SHAPE * np.median(row) and along < BEYOND / np.sqrt(len(real)):
+        if np.ptp(row) > _VARIED * np.median(row) and along < BEYOND / np.sqrt(len(real)):
             answered.append(
                 f"tasks of {subject} do not take longer where those made again do (rank correlation {along:.2f}): "
                 f"{ORDERLY}"

@@ -17,15 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.compiled.compiling import entry
+from cosim.contract.records import Floats
 from cosim.twin.fitting.nearest import REPEATS, Nearest, nearest, off, quantiles, root
 from cosim.twin.judgement.course import LEAST
 from cosim.twin.judgement.subject import SURE
 from cosim.twin.telemetry.quantities import spacings
 
-Floats = NDArray[np.float64]
 Recorded = tuple[Floats, Floats]  # (n,) s: when requests came, in order; when their answers were there
 
 _SERVERS = (1, 2, 3, 4, 6, 8)  # tried: workers of a service on a machine of today

@@ -15,15 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim.contract.errors import Problem as Mistake
 from cosim.contract.errors import ScenarioError
+from cosim.contract.records import Floats
 from cosim.engine.continuum.effects import NotBatchableError
 from cosim.scenario.free import Free
 from cosim.scenario.load import Loaded, load
 from cosim.twin.fitting.methods import EXPENSIVE
-from cosim.twin.fitting.nearest import REPEATS
 from cosim.twin.judgement.pairing import JudgedPairing
 from cosim.twin.judgement.subject import Judged
 from cosim.twin.judgement.table import TABLE
@@ -37,8 +36,8 @@ from cosim.twin.space import Parameter, Prior, Space
 from cosim.twin.telemetry.hygiene import vetted
 from cosim.twin.telemetry.quantities import Quantity, Rows, ValuePairing
 
-Floats = NDArray[np.float64]
 Simulator = Callable[[Floats, int, Pairs], dict[str, Floats]]
+_POINTS = 24  # of the bounds at which it is asked whether the scenario can make what was measured
 _KEPT = 8  # answers that are kept: fit and held-back data are simulated by the same runs
 
 
@@ -263,7 +262,7 @@ class _Side:
         cost = (time.process_time() - begun) / 4
         self._unpair(found, other)
         random = np.random.default_rng(np.random.SeedSequence([7, len(self._space)]))
-        some = np.concatenate([self._space.units(start), self._space.sample(REPEATS - 1, random)])
+        some = np.concatenate([self._space.units(start), self._space.sample(_POINTS - 1, random)])
         values = self._space.values(some)
         courses = checking.courses(self.recording)
         if courses:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cosim import version
 from cosim.contract.errors import ScenarioError
+from cosim.contract.records import Floats
 from cosim.results.executor import Executor, JobResult, RunTask, made, make_executor
 from cosim.results.load import load as load_run
 from cosim.scenario.load import load
@@ -25,7 +25,6 @@ from cosim.twin.telemetry.quantities import Codes
 if TYPE_CHECKING:
     from cosim.scenario.free import Free
 
-Floats = NDArray[np.float64]
 
 _MET = " met"  # values of a signal that had a counterpart, in the file of a run
 

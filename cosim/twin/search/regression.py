@@ -14,12 +14,12 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from cosim.twin.judgement.course import EXACT
 from cosim.twin.search.cma import reflect
 from cosim.twin.search.meter import CONVERGED, Floats, Meter, SearchResult
 
 _ELITE = 0.25  # of all points: the law that the next batch is drawn from
 _NEAR = 1.0 / 3.0  # of all points: what the surface is fitted to
+_WIDTH = 1e-6  # deviation below which all points are the same
 _CANDIDATES = 4000  # points at which the surface is looked at
 
 
@@ -47,7 +47,7 @@ def regression(
             batch = random.random((min(room, 15 * d), d))
         else:
             middle, spread = _law(points[finite], losses[finite], d)
-            if np.sqrt(np.linalg.eigvalsh(spread)[-1]) < EXACT**2:  # all points are the same
+            if np.sqrt(np.linalg.eigvalsh(spread)[-1]) < _WIDTH:
                 break
             spread = spread + np.diag(least**2)
             batch = reflect(random.multivariate_normal(middle, spread, min(room, max(15 * d, len(points) // 10))))

@@ -24,7 +24,6 @@ from cosim.sources.tables.timing import apart, gaps, holes, regular, runs, sampl
 from cosim.twin.judgement import course
 from cosim.twin.judgement.course import LEAST
 from cosim.twin.judgement.subject import BEYOND, FALSE
-from cosim.twin.judgement.table import SHAPE
 from cosim.twin.problem import CalibrationProblem as Task
 from cosim.twin.problem import Floats, MeasuredSignal, Observed
 
@@ -32,6 +31,8 @@ _FITTED, _HELD_BACK = "fitted data: ", "data held back: "
 _DRIFTS = 0.03  # of the median, that is reported: a meter of class 3 may be off by as much (IEC 62053-23)
 _PERCENT = 5.0  # from which on a load is no fraction: nothing is loaded five times
 ALONE = 1.5  # times as far from the median as all others: an outlier
+_BETTER = 0.2  # correlation with a lag than without
+_APART = 0.2  # of the range, that no value lies in where there are two kinds
 _STRONG = 0.5  # correlation: a large effect (J. Cohen, Statistical Power Analysis, 1988, 3.2)
 _BROKEN = {"missing values", "impossible values", "lying node", "no values", "frozen time"}
 _SIGNED = {"level", "gain", "angle", "length", "acceleration", "price"}  # dimensions whose values may be negative
@@ -292,7 +293,7 @@ class _Examined:
             between = [*(ordered[ordered > others.max()][:1] - others.max()),
                        *(others.min() - ordered[ordered < others.min()][-1:])]  # fmt: skip
             kept = values[np.isfinite(values)]
-            if len(kept) < self.rules.least or max(between, default=0.0) < 2.0 * SHAPE * float(np.ptp(kept)):
+            if len(kept) < self.rules.least or max(between, default=0.0) < _APART * float(np.ptp(kept)):
                 return  # one kind, most of which are nearly equal: nothing but chance is between two kinds
             message = f"{count} of {len(values)} values lie far from the median {middle:g}, the farthest {worst:g}"
             self._note("outliers", node, f"{message}: two kinds of rows, or faults; kept", count)
@@ -442,7 +443,7 @@ def lag(cause: Floats, effect: Floats, most: int = 20) -> SignalLag | None:
     if not known or not np.isfinite(without):
         return None
     best, _, shift = max(known)
-    return SignalLag(shift, best, without) if shift and best >= _STRONG and best >= without + 2.0 * SHAPE else None
+    return SignalLag(shift, best, without) if shift and best >= _STRONG and best >= without + _BETTER else None
 
 
 def correlation(cause: Floats, effect: Floats, shift: int = 0) -> float:
