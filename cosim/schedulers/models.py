@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cosim.contract.records import Floats, Ints, Records
+from cosim.engine.continuum.draw import STEP, mix
 from cosim.engine.continuum.stepping import Decisions, Readings, look, read
 from cosim.engine.continuum.stepping import View as StepView
 from cosim.schedulers.state import (
@@ -259,11 +260,8 @@ def per_machine(policy: Policy) -> Callable[..., int]:
 
 def chances(numbers: NDArray[Any], moment: float) -> Floats:
     """A uniform draw in [0, 1) of each task's own, for this moment: a hash by the finaliser of SplitMix64."""
-    step = np.uint64(0x9E3779B97F4A7C15)
-    z = np.array([moment], np.float64).view(np.uint64) + (np.asarray(numbers, np.int64) + 1).view(np.uint64) * step
+    z = np.array([moment], np.float64).view(np.uint64) + (np.asarray(numbers, np.int64) + 1).view(np.uint64) * STEP
     for _ in range(2):
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = (z ^ (z >> np.uint64(31))) + step
+        z = mix(z) + STEP
     drawn: Floats = (z >> np.uint64(11)) * np.float64(2.0**-53)
     return drawn

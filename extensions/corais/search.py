@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cosim.compiled.compiling import entry, part
+from cosim.compiled.splitmix import STEP
 from cosim.contract.records import Floats, Ints
 from cosim.extensions.corais.filling import fill
 from cosim.extensions.corais.problem import Decision, Instance, distance, response
@@ -479,7 +480,7 @@ def _dense(floor: float, budget: int, bisections: int, seed: np.uint64, p: Insta
     budget = _descend(decision, rows, t, budget)
     value = rows[:, 8].max()
     found = decision.copy()
-    word = _random((seed + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
+    word = _random((seed + np.uint64(1)) * STEP)
     step = _STEPS[0]
     while budget > 0 and value > floor + _EPS:
         decision[:] = found

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.compiled import splitmix
 from cosim.contract.records import Floats, Ints
 from cosim.engine.continuum.jit import entry, jit, part
 from cosim.envs.spaces import ANSWERS, MOST, UNKNOWN
@@ -29,8 +30,6 @@ LOOK, STEP, END = range(3)  # what to do with a world: show it, decide and go on
 OF_HOST: Any = namedtuple("OF_HOST", HOST.names or ())(*range(len(HOST.names or ())))
 OF_TASK: Any = namedtuple("OF_TASK", TASK.names or ())(*range(len(TASK.names or ())))
 _MEGA = 1e6
-_STEP, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 
 
 class Unchanging(NamedTuple):
@@ -81,12 +80,10 @@ def bounded(x: float) -> float:
 @part
 def draw(number: int, bits: np.uint64) -> float:
     """As `cosim.schedulers.models` draws for a task; `bits` are those of the moment."""
-    z = bits + np.uint64(number + 1) * _STEP
+    z = bits + np.uint64(number + 1) * splitmix.STEP
     for _ in range(2):
-        z = (z ^ (z >> _S30)) * _FIRST
-        z = (z ^ (z >> _S27)) * _SECOND
-        z = (z ^ (z >> _S31)) + _STEP
-    return float(z >> _S11) * 2.0**-53
+        z = splitmix.mix(z) + splitmix.STEP
+    return float(z >> np.uint64(11)) * 2.0**-53
 
 
 @jit

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cosim.compiled import splitmix
 from cosim.contract.entities import Workload
 from cosim.contract.laws import Law
 from cosim.engine.continuum import draw
@@ -26,8 +27,7 @@ ACTIVE, CHOICE, GAP, IDLE, INPUT, OFFSET, OUTPUT, PART, SHARE, WORK = (
     )
 )  # fmt: skip
 _MASK = 2**64 - 1
-_STEP, _SALT = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
-_M1, _M2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_STEP, _SALT, _M1, _M2 = map(int, (splitmix.STEP, draw.SALT, splitmix.FIRST, splitmix.SECOND))
 
 
 def engine_seed(seed: tuple[int, ...]) -> int:

@@ -2,7 +2,6 @@
 
 A stream is a 64-bit key. Draw n for purpose p of a stream is a hash of (key, n, p), so that what a
 source draws depends on nothing that other sources do, and not on when the engine is stepped.
-The mixing function is the finaliser of SplitMix64 (Steele, Lea, Flood 2014, doi 10.1145/2660193.2660195).
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ import math
 import numpy as np
 
 from cosim.compiled.compiling import codes
+from cosim.compiled.splitmix import STEP as STEP
+from cosim.compiled.splitmix import mix as mix
 from cosim.engine.continuum.jit import jit
 from cosim.engine.continuum.layout import EXPONENTIAL, LOG_NORMAL, UNIFORM
 
@@ -20,34 +21,23 @@ SLOW, PART = codes(16)[12:14]  # whether a task is of the second mode; whether i
 BAG_SIZE, BAG_ANGLE = codes(16)[14:]  # those of stages go on from 16
 ANGLE = 1 << 20  # added to a purpose: its second draw
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio
-_SALT = np.uint64(0xD1B54A32D192ED03)
-_M1 = np.uint64(0xBF58476D1CE4E5B9)
-_M2 = np.uint64(0x94D049BB133111EB)
-_S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
-
-
-@jit
-def mix(z: np.uint64) -> np.uint64:
-    """A bijection of 64-bit numbers whose output bits look independent of the input's."""
-    z = (z ^ (z >> _S30)) * _M1
-    z = (z ^ (z >> _S27)) * _M2
-    return z ^ (z >> _S31)
+SALT = np.uint64(0xD1B54A32D192ED03)
+_S11 = np.uint64(11)
 
 
 @jit
 def stream(seed: np.uint64, slot: int, generation: int, workload: int) -> np.uint64:
     """The key of the stream of one source."""
-    key = mix(seed + _STEP)
-    key = mix(key ^ (np.uint64(slot) * _STEP + _SALT))
-    key = mix(key ^ (np.uint64(generation) * _STEP + _SALT))
-    return mix(key ^ (np.uint64(workload) * _STEP + _SALT))
+    key = mix(seed + STEP)
+    key = mix(key ^ (np.uint64(slot) * STEP + SALT))
+    key = mix(key ^ (np.uint64(generation) * STEP + SALT))
+    return mix(key ^ (np.uint64(workload) * STEP + SALT))
 
 
 @jit
 def uniform(key: np.uint64, n: int, purpose: int) -> float:
     """Draw n for `purpose` of the stream, in [0, 1) with 53 bits."""
-    bits = mix(mix(key + np.uint64(n) * _STEP) ^ (np.uint64(purpose + 1) * _SALT))
+    bits = mix(mix(key + np.uint64(n) * STEP) ^ (np.uint64(purpose + 1) * SALT))
     return float(bits >> _S11) * 1.1102230246251565e-16  # 2**-53
 
 

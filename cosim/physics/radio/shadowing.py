@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from cosim.compiled import splitmix
 from cosim.compiled.compiling import entry, part
 
 Word = np.uint64
@@ -35,11 +36,8 @@ _RATIO = _EDGES[1:] / _EDGES[:-1]
 
 @part
 def mix(word: Word) -> Word:
-    """A well-mixed 64-bit word from another: the finaliser of SplitMix64 (Steele, Lea, Flood 2014)."""
-    z = np.uint64(word) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    """A well-mixed 64-bit word from another."""
+    return splitmix.mix(np.uint64(word) + splitmix.STEP)
 
 
 @part
@@ -92,7 +90,7 @@ def draw_key(device: Word, draw: int) -> Word:
 @part
 def cell_key(drawn: Word, cell: int) -> Word:
     """The key of `cell` within a draw: a step of SplitMix64's own sequence, which `normal` mixes."""
-    return np.uint64(drawn) + np.uint64(cell) * np.uint64(0x9E3779B97F4A7C15)
+    return np.uint64(drawn) + np.uint64(cell) * splitmix.STEP
 
 
 @part

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cosim.compiled.splitmix import STEP, mix
 from cosim.contract.records import Floats, Ints
 
 Words = NDArray[np.uint64]
@@ -35,20 +36,14 @@ class Chance:
     """Uniform draws by counter: draw k of a key depends on no other key (SplitMix64, Steele et al. 2014)."""
 
     def __init__(self, keys: Words) -> None:
-        self._keys = _mix(keys + np.uint64(0x9E3779B97F4A7C15))
+        self._keys = mix(keys + STEP)
         self._drawn = np.zeros(len(keys), np.uint64)
 
     def draw(self, which: Ints) -> Floats:
         """The next draw (m,) in [0, 1) of the keys `which` (m,), each named once."""
         self._drawn[which] += np.uint64(1)
-        words = _mix(self._keys[which] + self._drawn[which] * np.uint64(0x9E3779B97F4A7C15))
+        words = mix(self._keys[which] + self._drawn[which] * STEP)
         return np.asarray((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
-
-
-def _mix(z: Words) -> Words:
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
 
 
 class Reports:
