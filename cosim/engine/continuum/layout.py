@@ -210,13 +210,13 @@ BATTERY = _record(
     ("node", "i8"), ("empty", "i8"),
 )  # fmt: skip
 
-LINK = _record(
-    ("rate", "f8"), ("loss", "f8"), ("delay", "f8"),  # B/s, 1, s: nominal
-    ("added", "f8"),  # s, added by events
-    ("back", "f8"),  # rate from b to a over that from a to b
-    ("jitter", "f8"),  # s, half width of the uniform law around the delay
-    ("cost", "f8"),  # s, nominal time of a reference transfer
-    ("a", "i8"), ("b", "i8"), ("up", "i8"),
+LINK = _in_lines(
+    (
+        ("delay", "f8"), ("added", "f8"), ("jitter", "f8"),  # s: nominal, by events, half width of the law around both
+        ("cost", "f8"),  # s, nominal time of a reference transfer
+        ("a", "i8"), ("b", "i8"), ("up", "i8"),
+    ),
+    (("rate", "f8"), ("loss", "f8"), ("back", "f8")),  # B/s, 1: nominal; rate from b to a over that from a to b
 )  # fmt: skip
 
 HOST = _record(  # the first eight are the hot ones

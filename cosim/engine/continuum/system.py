@@ -169,7 +169,7 @@ def transfer_time(links: Records) -> Floats:
 
 def _links(system: System, nodes: Records) -> tuple[Records, Ints]:
     """The links, and those of the devices grouped by device."""
-    links: Records = np.zeros(len(system.link_a), l.LINK)
+    links: Records = aligned(len(system.link_a), l.LINK)
     links["a"], links["b"], links["up"] = system.link_a, system.link_b, 1
     links["rate"], links["delay"], links["loss"] = system.link_rate / 8, system.link_delay, system.link_loss
     links["back"] = system.link_back if len(system.link_back) else 1.0
