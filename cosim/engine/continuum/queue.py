@@ -36,7 +36,8 @@ RUNGS: Final = 6
 WIDTH: Final = 512  # most buckets of a rung
 TOP: Final = RUNGS * WIDTH  # number of the bucket on top of the ladder
 _SPLIT: Final = 192  # a bucket with more entries is split
-_PER_BUCKET: Final = 8  # entries of it that a narrower bucket gets
+_PER_BUCKET: Final = 24  # entries of it that a narrower bucket gets
+_FEW: Final = 16  # a heap with fewer entries takes all events, while no others are pending
 _LARGE: Final = 2048  # a heap with more entries becomes a rung
 
 BUCKET: Final = np.dtype([("chunk", "i4"), ("count", "i4")])  # its newest chunk, -1: none; its entries
@@ -361,6 +362,10 @@ def put(s: Record, number: int, time: float) -> None:
 
 @jit
 def line_up(s: Record, number: int, time: float) -> None:
+    if s.queued < _FEW and s.rungs == 0 and bucket(s.buckets, TOP).count == 0:
+        s.top_start, s.heap_limit = max(s.top_start, time), 8 * _FEW  # so few events need no buckets
+        heap.push(s, time, number)
+        return
     """Let event `number`, which is due at `time`, into the queue."""
     b = _place(s, time)
     if b < 0:
