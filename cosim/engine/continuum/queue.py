@@ -130,13 +130,12 @@ def restart(s: Record, horizon: float) -> None:
 
 
 class Lookahead(NamedTuple):
-    """Functions (s, number) that ask the cache for what an event will need, in the order in which they are called."""
+    """Functions (s, number) that ask the cache for what an event of a bucket will need, one after another for all."""
 
-    warm: Callable[[Record, int], None]  # its bucket is poured into the heap
-    follow: Callable[[Record, int], None]  # the same, after all of the bucket have been warmed
-    near: Callable[[Record, int], None]  # it is in the third level of the heap
-    soon: Callable[[Record, int], None]  # it is in the second level
-    last: Callable[[Record, int], None]  # it is next
+    warm: Callable[[Record, int], None]
+    follow: Callable[[Record, int], None]
+    soon: Callable[[Record, int], None]  # in large systems, as `ahead` says
+    last: Callable[[Record, int], None]
 
 
 class Queue(NamedTuple):
@@ -362,11 +361,11 @@ def put(s: Record, number: int, time: float) -> None:
 
 @jit
 def line_up(s: Record, number: int, time: float) -> None:
+    """Let event `number`, which is due at `time`, into the queue."""
     if s.queued < _FEW and s.rungs == 0 and bucket(s.buckets, TOP).count == 0:
         s.top_start, s.heap_limit = max(s.top_start, time), 8 * _FEW  # so few events need no buckets
         heap.push(s, time, number)
         return
-    """Let event `number`, which is due at `time`, into the queue."""
     b = _place(s, time)
     if b < 0:
         heap.push(s, time, number)
@@ -378,7 +377,7 @@ def line_up(s: Record, number: int, time: float) -> None:
 
 def queue(ahead: Lookahead | None = None) -> Queue:
     """The functions of a queue."""
-    warm, follow, near, soon, last = ahead or (None,) * 5
+    warm, follow, soon, last = ahead or (None,) * 4
 
     @jit
     def pour(s: Record, b: int) -> None:
@@ -406,6 +405,11 @@ def queue(ahead: Lookahead | None = None) -> Queue:
                     heap.push(s, time, number)
             chunk = _give_back(s, chunk)
             fill = SLOTS - 1
+        if soon is not None and last is not None and s.ahead != 0:
+            for k in range(s.queued):
+                soon(s, slot(s.heap, k).number & NUMBER)
+            for k in range(s.queued):
+                last(s, slot(s.heap, k).number & NUMBER)
 
     @jit
     def step_down(s: Record) -> bool:
@@ -471,10 +475,6 @@ def queue(ahead: Lookahead | None = None) -> Queue:
         heap.pop(s)
         s.now = time
         s.events += 1
-        if near is not None and soon is not None and last is not None and s.queued > 6:
-            last(s, slot(s.heap, 0).number & NUMBER)
-            soon(s, slot(s.heap, 1 + (s.events & 1)).number & NUMBER)
-            near(s, slot(s.heap, 3 + (s.events & 3)).number & NUMBER)
         return int(number)
 
     return Queue(put, drop, first, take_next)
