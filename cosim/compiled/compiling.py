@@ -94,7 +94,7 @@ def _numba() -> ModuleType:
             found = import_module("numba").__version__
             if outside(found, NUMBA):
                 raise SetupError(f"numba {found} is installed, and machine code needs {NUMBA}: {pip(NUMBA)}")
-            import_module(_NUMBA)
+            import_module(_NUMBA).take(_Deferred)
     from cosim.compiled import machine_code
 
     waiting, _waiting = _waiting, None
@@ -104,21 +104,19 @@ def _numba() -> ModuleType:
 
 
 class _Deferred:
-    """An entry point that has not been passed to numba yet."""
+    """A function that has not been passed to numba yet: `make` does, when it is called or compiled."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        update_wrapper(self, function)
-        self._function = function
+    def __init__(self, make: Callable[[], Callable[..., Any]]) -> None:
+        self._make = make
         self._made: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: object) -> Any:  # noqa: ANN401
         return self.made()(*arguments)
 
     def made(self) -> Callable[..., Any]:
-        """What `entry` makes of the function."""
+        """What numba makes of the function."""
         if self._made is None:
-            _numba().take(_Deferred)
-            self._made = _entry(self._function)
+            self._made = self._make()
         return self._made
 
 
@@ -144,7 +142,7 @@ def _part(function: F, *, regrouped: bool) -> F:
 
 def inner(function: F) -> F:
     """Compile for compiled callers only; the entry point's cache holds it."""
-    return cast(F, _numba().inner(function))
+    return cast(F, update_wrapper(_Deferred(lambda: cast(F, _numba().inner(function))), function))
 
 
 def entry() -> Callable[[F], F]:
@@ -153,7 +151,7 @@ def entry() -> Callable[[F], F]:
 
 
 def _put_off(function: F) -> F:
-    return cast(F, _Deferred(function))
+    return cast(F, update_wrapper(_Deferred(lambda: _entry(function)), function))
 
 
 def _entry(function: F) -> F:
@@ -202,9 +200,13 @@ def view(dtype: np.dtype[Any], address: int, count: int, first: int = 0) -> NDAr
 
 def array_at(dtype: np.dtype[Any]) -> Callable[[int, int], NDArray[Any]]:
     """A compiled function (address, n) -> the array of n `dtype` at the address."""
-    if not jitted():
-        return lambda address, count: view(dtype, address, count)
-    return cast(Callable[[int, int], NDArray[Any]], _numba().array_at(dtype))
+
+    def make() -> Callable[..., Any]:
+        if not jitted():
+            return lambda address, count: view(dtype, address, count)
+        return cast(Callable[..., Any], _numba().array_at(dtype))
+
+    return _Deferred(make)
 
 
 def codes(count: int) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ def plain(scheduler):
     """The scheduler as Python, with what it calls: compiled parts can be called by compiled functions only."""
     words = dict(vars(schedulers))
     for name, part in vars(schedulers).items():
-        code = getattr(getattr(part, "py_func", None), "__code__", None)
+        code = getattr(getattr(part, "__wrapped__", None), "__code__", None)
         if code is not None:
             words[name] = FunctionType(code, words, name)
     return words[scheduler.__name__]
