@@ -285,41 +285,40 @@ def _digest(file: Path, module: str) -> str:
     roots = {"cosim": _HERE.parents[2]}
     if "." in module:  # a package of another author
         roots.setdefault(module.partition(".")[0], file.parents[module.count(".")])
-    for source in sorted({_HERE, *_reached(file, roots)}):
-        digest.update(source.name.encode() + b"\0" + _text(source))
+    for source in sorted({_HERE, *_reached(file, tuple(roots.items()))}):
+        digest.update(_read(source)[0])
     return digest.hexdigest()[:16]
 
 
-def _reached(file: Path, roots: Mapping[str, Path]) -> set[Path]:
+def _reached(file: Path, roots: tuple[tuple[str, Path], ...]) -> set[Path]:
     """`file` and all modules below `roots` (by package) that it imports, directly or through others."""
     found, left = set[Path](), [file]
     while left:
         source = left.pop()
         if source not in found:
             found.add(source)
-            for name in _imported(source):
-                root = roots.get(name.partition(".")[0])
-                path = _place(name, root) if root is not None else None
-                if path is not None:
-                    left.append(path)
+            left += _beside(source, roots)
     return found
 
 
 @cache
-def _text(source: Path) -> bytes:
-    return source.read_bytes()
+def _beside(source: Path, roots: tuple[tuple[str, Path], ...]) -> set[Path]:
+    """The modules below `roots` that `source` imports itself."""
+    known = dict(roots)
+    places = [_place(name, known[top]) for name in _read(source)[1] if (top := name.partition(".")[0]) in known]
+    return {path for path in places if path is not None}
 
 
 @cache
-def _imported(source: Path) -> tuple[str, ...]:
-    """Dotted names that a module imports, wherever in it; what they are is for `_place` to find out."""
-    names = []
-    for package, few, plain in _IMPORT.findall(_text(source).decode()):
+def _read(source: Path) -> tuple[bytes, list[str]]:
+    """The digest of a module's file, and dotted names that it imports; what they are is for `_place` to find out."""
+    text, names = source.read_bytes(), []
+    for package, few, plain in _IMPORT.findall(text.decode()):
         if plain:
             names.append(plain)
         words = (part.split() for part in re.sub(r"#.*|[()]", " ", few).split(","))
         names += [f"{package}.{some[0]}" for some in words if some]
-    return tuple(names)
+    return hashlib.sha256(source.name.encode() + b"\0" + text).digest(), names
 
 
 @cache
