@@ -253,7 +253,7 @@ def _names(config: ContinuumConfig, scene: Scene, at: str) -> Iterator[Problem]:
     """Workloads and nodes that the configuration names and that are not there."""
     known = [load.name for load in scene.workloads]
     asked = [(name, f"{at}.leave") for name in config.leave]
-    trace = config.trace or TraceConfig(nodes=[], workloads=[])
+    trace = config.trace or TraceConfig.si(nodes=[], workloads=[])
     if trace.workloads != "all":
         asked += [(name, f"{at}.trace.workloads") for name in trace.workloads]
     for name, where in asked:

@@ -25,7 +25,7 @@ class ProbeConfig(Block):
 
     at_start: bool = Field(True, description="measure once, from the first step on that has links")
     pairs: int = Field(8, ge=1, le=256, description="links to be measured, spread over all that are up both ways")
-    threshold: Threshold = Field(Threshold(), description="beyond which a link counts as deviating")
+    threshold: Threshold = Field(Threshold.si(), description="beyond which a link counts as deviating")
     fail: bool = Field(False, description="end the run when a link deviates, or is up and cannot be measured")
 
 

@@ -6,11 +6,11 @@ import math
 import re
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, ConfigDict, Field, model_validator
 
 from cosim.contract import units
 from cosim.contract.adapter import AdapterConfig, InputFile
-from cosim.contract.block import OnlyWith
+from cosim.contract.block import Block, OnlyWith
 from cosim.contract.declared import keys_of
 from cosim.contract.quantity import carried
 from cosim.contract.trust import FileName, NoCode, PlainText, Trusted, Words
@@ -28,10 +28,10 @@ View = Annotated[float, units.Unit("angle", gt=0.0, le=170.0)]
 _RULE = Follow()
 
 
-class Part(BaseModel):
-    """A part of the block: unknown keys are errors."""
+class Part(Block):
+    """A part of the block."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
 
 class RowsPart(Part):
@@ -371,9 +371,9 @@ class VehicleConfig(AdapterConfig):
         1e4, description="on the ground: an illuminance, or daylight by the sun"
     )
     cameras: dict[Words, CameraPart] = Field({}, description="by node: cameras, and how well they find weeds")
-    link: LinkPart = Field(LinkPart(), description="between nodes, while no adapter writes peer_link")
-    real: RealPart = Field(RealPart(), description="vehicles with `runs`, when nodes are real, or another autopilot")
-    ardupilot: ArduPilotPart = Field(ArduPilotPart(), description="for vehicles with `autopilot: ardupilot-json`")
+    link: LinkPart = Field(LinkPart.si(), description="between nodes, while no adapter writes peer_link")
+    real: RealPart = Field(RealPart.si(), description="vehicles with `runs`, when nodes are real, or another autopilot")
+    ardupilot: ArduPilotPart = Field(ArduPilotPart.si(), description="for vehicles with `autopilot: ardupilot-json`")
     aeroloop: Annotated[str | None, Trusted("listens on a network")] = Field(
         None,
         pattern=r"^tcp://[^:\s]+:\d{1,5}$",

@@ -56,7 +56,7 @@ class AdapterConfig(BaseModel):
     Unknown keys are errors, values do not change after loading.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
     use: Words | None = PydanticField(None, description="the adapter's kind, when its name in the scenario is another")
     step: units.Period | None = PydanticField(None, description="time between two steps; default: run.step")
     isolated: bool | None = PydanticField(None, description="run in a process of its own; default: as the kind says")

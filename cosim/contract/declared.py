@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, TypeVar, get_type_hints
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field
+from pydantic.fields import FieldInfo
 
 from cosim.contract.block import OnlyWith
 from cosim.contract.quantity import DeclaredQuantity, marks, quantities
@@ -29,14 +30,15 @@ def keys_of(record: type, inside: str = "") -> Callable[[type[B]], type[B]]:
             else getattr(record, "_field_defaults", {})
         )
         kinds, only = get_type_hints(record), marks(record, OnlyWith)
-        own: dict[str, Any] = {}
         for name, one in quantities(record).items():
             outer, _, key = (one.key or name).rpartition(".")
             if outer == inside:
-                own[key] = _key(one, kinds[name], defaults.get(name), only.get(name))
-        name, text, module = block.__name__, block.__doc__, block.__module__
-        made: type[B] = create_model(name, __base__=block, __doc__=text, __module__=module, **own)
-        return made
+                kind, field = _key(one, kinds[name], defaults.get(name), only.get(name))
+                block.__annotations__[key] = kind  # for the classes below it
+                block.__pydantic_fields__[key] = FieldInfo.from_annotated_attribute(kind, field)
+        if block.__pydantic_complete__:  # most are built when they are needed
+            block.model_rebuild(force=True)
+        return block
 
     return decorated
 

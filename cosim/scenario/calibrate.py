@@ -231,10 +231,10 @@ class CalibrateBlock(Block):
         {}, description="several recordings of the same system, such as one per load; none: 'observed' names the files"
     )
     replay: ReplayBlock | None = Field(None, description="the recorded tasks are made again")
-    fit: PartBlock = Field(PartBlock(), description="what is fitted; default: all")
+    fit: PartBlock = Field(PartBlock.si(), description="what is fitted; default: all")
     held_back: PartBlock | None = Field(None, alias="held-back", description="what the result is judged on")
-    budget: BudgetBlock = Field(BudgetBlock(), description="when the search ends at the latest")
-    follow: FollowBlock = Field(FollowBlock(), description="for a run that goes on")
+    budget: BudgetBlock = Field(BudgetBlock.si(), description="when the search ends at the latest")
+    follow: FollowBlock = Field(FollowBlock.si(), description="for a run that goes on")
     method: Name = Field("auto", description="of the search; auto: by the problem")
     seed: Annotated[int, Field(ge=0, lt=2**63, strict=True)] = Field(1, description="of the search")
     distance: Literal["w1", "energy"] = Field("w1", description="between distributions: Wasserstein-1, energy distance")

@@ -74,7 +74,7 @@ class RunBlock(Block):
         description="where nodes with `runs` are: simulated in this process, in network namespaces, or in containers",
     )
     pacing: PacingText = Field(Pacing(factor=0.0), description="as-fast-as-possible, real-time, or a factor: 10 x")
-    lag: LagBlock = Field(LagBlock(), description="what to do when a paced run falls behind")
+    lag: LagBlock = Field(LagBlock.si(), description="what to do when a paced run falls behind")
     timeout: Annotated[float, units.Unit("time", gt=0.0)] = Field(
         60.0, description="limit of every wait for an adapter in another process"
     )
@@ -283,7 +283,7 @@ class Scenario(Block):
     )
     geo: GeoBlock | None = Field(None, description="where on earth the local frame lies")
     adapters: dict[Name, dict[Words, Values]] = Field(min_length=1, description="adapter name -> its own keys")
-    defaults: KindBlock = Field(KindBlock(), description="keys of all nodes")
+    defaults: KindBlock = Field(KindBlock.si(), description="keys of all nodes")
     kinds: dict[Name, KindBlock] = Field({}, description="kinds of nodes, beyond those built in")
     groups: dict[Name, GroupBlock] = Field({}, description="keys shared by named sets of nodes")
     nodes: dict[Words, NodeBlock] = Field(min_length=1, description="name, or name-[1..n] -> its keys")
@@ -309,7 +309,7 @@ def scenario_with(keys: tuple[tuple[str, type[NodeKey]], ...], events: tuple[typ
     group = create_model("GroupBlock", __base__=GroupBlock, __doc__=GroupBlock.__doc__, **own)
     node = create_model("NodeBlock", __base__=NodeBlock, __doc__=NodeBlock.__doc__, **own)
     fields: dict[str, Any] = {
-        "defaults": (kind, _like("defaults", kind())),
+        "defaults": (kind, _like("defaults", kind.si())),
         "kinds": (dict[Name, kind], _like("kinds", {})),
         "groups": (dict[Name, group], _like("groups", {})),
         "nodes": (dict[Words, node], Field(min_length=1, description=Scenario.model_fields["nodes"].description)),

@@ -267,7 +267,7 @@ def _node(
     if kind not in known.chains:
         report((*at, "kind"), f"there is no kind '{kind}'", did_you_mean(kind, known.names))
         return None
-    merged = type(block)()
+    merged = type(block).si()
     for layer in (scenario.defaults, *known.chains[kind], *groups, block):
         merged = over(merged, layer)
     merged = merged.model_copy(update={"kind": kind})
