@@ -3,13 +3,13 @@
 from typing import Any
 
 from cosim.contract.adapter import AdapterKind, Ports, Read
-from cosim.contract.plugins import installed
+from cosim.schedulers import of_files
 
 
 def _ports(config: Any) -> Ports:  # noqa: ANN401 - its model is imported when it is needed
     reach = ("reach",) if config.leave else ()
     trace = config.trace.signals() if config.trace else ()
-    files = config.scheduler in installed("agents")
+    files = of_files(config.scheduler)
     placed = ("placement",) if files else ()
     ended = (Read("task", delayed=True, required=False),) if files and config.leave else ()
     return Ports(

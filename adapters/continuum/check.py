@@ -47,7 +47,7 @@ def problems(config: ContinuumConfig, context: Context) -> list[Problem]:
 
 def _agents(config: ContinuumConfig, context: Context, at: str) -> Iterator[Problem]:
     """What is wrong with the files that the scheduler is made of; files without it have no effect."""
-    for name in plugins.installed("agents"):
+    for name in plugins.installed("agents") if of_files(config.scheduler) or config.mlsysops is not None else ():
         block = getattr(config, name, None)
         if name == config.scheduler:
             try:

@@ -15,11 +15,11 @@ from cosim.contract.plugins import installed
 from cosim.contract.signals import NODE_EVENTS, TASK_EVENTS
 from cosim.contract.trust import NoCode, Words
 from cosim.contract.units import Duration, Period
-from cosim.schedulers import scheduler_names
+from cosim.schedulers import BUILTIN, scheduler_names
 
 
 def _known(name: str) -> str:
-    return known_or_own(name, (*scheduler_names(), *installed("agents")), "scheduler")
+    return name if name in BUILTIN else known_or_own(name, (*scheduler_names(), *installed("agents")), "scheduler")
 
 
 def _once(names: list[str]) -> list[str]:

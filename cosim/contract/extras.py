@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import sys
-from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 DISTRIBUTION = "continuum-cosim"
@@ -18,6 +17,8 @@ def how_to_install(extra: str) -> str:
     It names the packages of the extra, which package indexes have. This package itself comes as a checkout or as a
     wheel, and no index needs to have it.
     """
+    from importlib.metadata import PackageNotFoundError, requires
+
     try:
         needs = requires(DISTRIBUTION) or []
     except PackageNotFoundError:  # a checkout that is not installed

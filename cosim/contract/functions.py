@@ -23,6 +23,11 @@ class _ScenarioFolder(str):
     __slots__ = ()
 
 
+def lasting_path() -> list[str]:
+    """The import path without the folder of a scenario."""
+    return [entry for entry in sys.path if not isinstance(entry, _ScenarioFolder)]
+
+
 def search_in(folder: Path) -> None:
     """Add the scenario's `folder` to the import path, after all installed modules; also in processes started later.
 
@@ -35,7 +40,7 @@ def search_in(folder: Path) -> None:
     former = [entry for entry in sys.path if isinstance(entry, _ScenarioFolder)]
     if former == [here]:
         return
-    sys.path[:] = [entry for entry in sys.path if not isinstance(entry, _ScenarioFolder)]
+    sys.path[:] = lasting_path()
     for name, module in sys.modules.copy().items():  # at once: threads import
         file, top = getattr(module, "__file__", None) or "", name.partition(".")[0]
         places = [f"{entry}/{top}{end}" for entry in former if entry not in sys.path for end in ("/", ".")]

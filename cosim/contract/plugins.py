@@ -21,19 +21,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import EntryPoints, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 from cosim.contract.errors import SetupError
-from cosim.contract.functions import attribute_of
+from cosim.contract.functions import attribute_of, lasting_path
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 
 @cache
 def settle() -> EntryPoints:
-    """What is installed, as it was at the first call: packages beside a scenario, which may come later, are none."""
-    return cast("EntryPoints", entry_points())  # in Python 3.11 a mapping with the same `select`
+    """What is installed, as it was at the first call: packages beside a scenario are none."""
+    from importlib.metadata import EntryPoints, distributions  # takes long, and most scenarios name none of these
+
+    points = [point for one in distributions(path=lasting_path()) for point in one.entry_points]
+    return EntryPoints({(point.group, point.name): point for point in reversed(points)}.values())
 
 
 @cache

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from cosim.contract import plugins
 from cosim.contract.errors import Problem, ScenarioError
 from cosim.contract.functions import search_in
 from cosim.contract.hints import did_you_mean, no_file
@@ -174,7 +173,6 @@ def read(path: str | Path, overrides: Sequence[str] = ()) -> Draft:
 
 def examine(file: Path, files: tuple[Path, ...], root: Item, problems: list[Problem]) -> Draft:
     """The scenario in `root`, which was read from `files` and has these `problems` already."""
-    plugins.settle()
     search_in(file.parent)
     source = _nothing_is_empty(root)
     root = filled(source, problems)
@@ -333,15 +331,16 @@ def _adapter(
     if not isinstance(use, str):
         problems.append(tree.problem(root, where, f"expected the name of an adapter, found {found(use)}"))
         return None
-    if use not in registry.adapter_names() and not registry.is_place(use):
-        hint = did_you_mean(use, registry.adapter_names(), otherwise="installed")
-        problems.append(tree.problem(root, where, f"there is no adapter '{shorten(use)}'", hint))
-        return None
     try:
         kind = registry.adapter_kind(use)
         model = kind.load_config()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign adapter may fail in any way
-        problems.append(tree.problem(root, where, f"adapter '{use}' cannot be used: {error}", "try 'cosim doctor'"))
+        if use in registry.adapter_names() or registry.is_place(use):
+            text, hint = f"adapter '{use}' cannot be used: {error}", "try 'cosim doctor'"
+        else:
+            hint = did_you_mean(use, registry.adapter_names(), otherwise="installed")
+            text = f"there is no adapter '{shorten(use)}'"
+        problems.append(tree.problem(root, where, text, hint))
         return None
     known[name] = kind
     try:

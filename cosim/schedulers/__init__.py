@@ -139,7 +139,7 @@ def of_files(name: str) -> bool:
     names that it places, of what the adapter has under its name, and a `PolicyMonitor(scene)` of what it reports to the
     policy by `observe`.
     """
-    return name in installed("agents")
+    return name not in BUILTIN and name in installed("agents")
 
 
 class SchedulerError(Exception):
