@@ -75,7 +75,8 @@ class LiveAdapter:
             log.info("%s simulated: no keys in %s", ", ".join(node.id for node in elsewhere.values()), folder)
             elsewhere = {}
         self._nodes = {**ours, **elsewhere} if own else elsewhere or every
-        self._period = context.period
+        self._period, self._duration = context.period, context.duration
+        self._ends = 0.0  # s, monotonic, when the run ends
         self._devices = {k: node.id for k, node in every.items()}
         self._reported: set[str] = set()
         self._books = LiveTaskAccounts(scene.workloads)
@@ -141,6 +142,7 @@ class LiveAdapter:
             gateway.shape(name, links)
         with gateway.lock:
             self._come_and_go(time, inputs.all("mobility"))
+        self._ends = origin + self._duration
             self._choice.served(inputs.all("link"))
             for frame in inputs.all("demand"):
                 asked = zip(frame.slot.tolist(), frame["workload"].tolist(), frame["work"].tolist(), strict=True)
@@ -160,7 +162,7 @@ class LiveAdapter:
             before, able = self._taken, self._choice.able
             self._taken = {k: k in self._always or able(gateway.roster, block) for k, block, _ in self._arrivals}
         for number, block, arrivals in self._arrivals:
-            for arrival in arrivals.until(time + self._period):
+            for arrival in arrivals.until(min(time + self._period, self._duration)):
                 # The model goes by the same rule: what holds at the beginning of the step in which a task is due.
                 if not (before.get(number, False) if arrival.at <= time else self._taken[number]):
                     self._books.skipped += 1
@@ -188,6 +190,7 @@ class LiveAdapter:
             table = gateway.roster.table(wall.monotonic())
             rows = {row["name"]: {"state": row["state"], "detail": row["detail"]} for row in table}
             shaping = {s.slot.node: self._shaping.account(s) for s in gateway.roster.standings}
+            gateway.catch_up(min(wall.monotonic(), self._ends))  # its thread may be late
             return {
                 **self._books.summary(),
                 "listened": True,

@@ -155,6 +155,25 @@ def test_machines_report_move_and_run_tasks(tmp_path, agents):
 
 
 @pytest.mark.clock
+def test_a_task_that_is_due_before_the_end_counts_though_the_gateway_had_no_turn(tmp_path, agents):
+    agents("pi", None)
+    made = adapter(tmp_path, live(), workloads=(workload(),), offload={"detect": {}})
+    arrivals = LiveArrivals(made._arrivals[0][2]._seed, workload(), 0, OffloadBlock())
+    arrivals.appear(0)
+    try:
+        agents("pi", made._gateway.addresses[-1])
+        assert made._gateway.wait_for(["pi"], 15) == []
+        with made._gateway.lock:  # its thread waits
+            made.step(10.0 - PERIOD, Inputs())
+            time.sleep(PERIOD)
+            made.step(10.0, Inputs())
+            summary = made.finish()
+    finally:
+        made.close()
+    assert summary["tasks"]["created"] == 4  # in the last period, 20 a second
+    assert summary["tasks"]["created"] + summary["skipped"] == len(list(arrivals.until(10.0)))
+
+
 def test_two_machines_share_the_tasks(tmp_path, agents):
     for name in ("a", "b"):
         agents(name, None)

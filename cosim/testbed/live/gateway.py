@@ -84,6 +84,11 @@ class Gateway:
             heapq.heappush(self._due, (when, next(self._order), act))
         self._wake()
 
+    def catch_up(self, until: float) -> None:
+        """Call at once what is due by `until` (s, monotonic) and was not called yet; the caller holds `lock`."""
+        while self._due and self._due[0][0] <= until:
+            heapq.heappop(self._due)[2]()
+
     def offer(self, node: str, queued: QueuedTask) -> bool:
         """Give a task to the machine at `node`; False when it is not there or too many wait for it."""
         with self.lock:
@@ -184,8 +189,7 @@ class Gateway:
                     each(socket, _BATCH, take)
             now = time.monotonic()
             with self._changed:
-                while self._due and self._due[0][0] <= now:
-                    heapq.heappop(self._due)[2]()
+                self.catch_up(now)
                 self._send(self._unsent)
                 self._unsent.clear()
                 now = time.monotonic()
