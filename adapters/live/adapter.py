@@ -6,7 +6,6 @@ import logging
 import math
 import time as wall
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +20,6 @@ from cosim.adapters.live.config import LiveConfig, OffloadBlock
 from cosim.adapters.live.policy import policy_of
 from cosim.adapters.live.readings import LiveReadings
 from cosim.adapters.live.shaping import LiveShaping
-from cosim.adapters.live.tiles import Painted, Tiles
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.entities import Node
 from cosim.contract.errors import RunError, SetupError, refuse
@@ -29,15 +27,15 @@ from cosim.contract.frame import Frame
 from cosim.contract.presence import Presence
 from cosim.contract.trust import distrusting
 from cosim.engine.continuum.arrivals import SourceTask, engine_seed
-from cosim.talk.codec import Body
-from cosim.talk.keys import SERVER
-from cosim.testbed.inference.limits import MOST_HELD
-from cosim.testbed.launch.keys import name_of
+from cosim.testbed.inference.limits import MAX_PAYLOAD, MOST_HELD
 from cosim.testbed.live.lease import NodeSlot
-from cosim.testbed.live.protocol import MAX_PAYLOAD
 from cosim.testbed.live.task_queue import QueuedTask
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from cosim.adapters.live.tiles import Painted, Tiles
+    from cosim.talk.codec import Body
     from cosim.testbed.live.gateway import Gateway
 
 log = logging.getLogger("cosim.testbed.live")
@@ -53,7 +51,7 @@ class LiveAdapter:
     """
 
     def __init__(self, config: LiveConfig) -> None:
-        self._config = config
+        self._config, self._payload = config, b""
         self._gateway: Gateway | None = None
         self._tiles: Tiles | None = None
 
@@ -71,9 +69,12 @@ class LiveAdapter:
         own = bool(scene.real and ours)
         folder = context.path(config.keys)
         optional = all(node.missing == "model" for node in elsewhere.values())
-        if own and elsewhere and optional and not (folder / f"{SERVER}.key").exists():
-            log.info("%s simulated: no keys in %s", ", ".join(node.id for node in elsewhere.values()), folder)
-            elsewhere = {}
+        if own and elsewhere and optional:
+            from cosim.talk.keys import SERVER
+
+            if not (folder / f"{SERVER}.key").exists():
+                log.info("%s simulated: no keys in %s", ", ".join(node.id for node in elsewhere.values()), folder)
+                elsewhere = {}
         self._nodes = {**ours, **elsewhere} if own else elsewhere or every
         self._period, self._duration = context.period, context.duration
         self._ends = 0.0  # s, monotonic, when the run ends
@@ -92,10 +93,12 @@ class LiveAdapter:
             for slot in arrivals.slots:
                 if self._presence.here[slot]:
                     arrivals.appear(slot)
-        self._payload = context.rng(len(scene.workloads)).bytes(MAX_PAYLOAD) if self._arrivals and self._nodes else b""
         self._loads = scene.workloads
         self._clocks = {node.id: node.clock for _, node in scene.computers()}
-        self._tiles = Tiles(config, context) if any(block.pictures for block in config.offload.values()) else None
+        if any(block.pictures for block in config.offload.values()):
+            from cosim.adapters.live.tiles import Tiles
+
+            self._tiles = Tiles(config, context)
         left = (context.offered.get(config.model) or {}).get("leave", ())
         self._always = {  # workloads that no model makes, whether a machine is there or not
             k for k, block, _ in self._arrivals
@@ -120,6 +123,7 @@ class LiveAdapter:
             return
         from cosim.testbed.live.gateway import Gateway  # most runs have no real nodes and need not load sockets
 
+        self._payload = context.rng(len(scene.workloads)).bytes(MAX_PAYLOAD) if self._arrivals else b""
         doors = [_started(context)] if own else []
         if elsewhere or not own:
             doors.append((folder, context.service("outside") or config.listen))
@@ -138,11 +142,11 @@ class LiveAdapter:
         self._hold(gateway)
         now = wall.monotonic()
         origin = now - time
+        self._ends = origin + self._duration
         for name, links in self._shaping.changed(inputs).items():
             gateway.shape(name, links)
         with gateway.lock:
             self._come_and_go(time, inputs.all("mobility"))
-        self._ends = origin + self._duration
             self._choice.served(inputs.all("link"))
             for frame in inputs.all("demand"):
                 asked = zip(frame.slot.tolist(), frame["workload"].tolist(), frame["work"].tolist(), strict=True)
@@ -186,11 +190,11 @@ class LiveAdapter:
         if gateway is None:
             return {**self._books.summary(), "listened": False, "nodes": {}}
         with gateway.lock:
+            gateway.catch_up(min(wall.monotonic(), self._ends))  # its thread may be late
             self._take(gateway)
             table = gateway.roster.table(wall.monotonic())
             rows = {row["name"]: {"state": row["state"], "detail": row["detail"]} for row in table}
             shaping = {s.slot.node: self._shaping.account(s) for s in gateway.roster.standings}
-            gateway.catch_up(min(wall.monotonic(), self._ends))  # its thread may be late
             return {
                 **self._books.summary(),
                 "listened": True,
@@ -392,5 +396,7 @@ def _slot(number: int, node: Node, own: bool, last: int) -> NodeSlot:
     live = node.live
     assert live is not None
     shaping = live.shaping and not own  # the network adapter shapes what the run has started
+    from cosim.testbed.launch.keys import name_of
+
     key = name_of(node.id) if own else live.key or node.id
     return NodeSlot(number, node.id, key, live.lease, live.interval, live.tasks, shaping, 0 if own else last)

@@ -11,7 +11,7 @@ from cosim.contract.entities import Scene, Workload
 from cosim.contract.errors import Problem
 from cosim.contract.laws import Law
 from cosim.schedulers import SchedulerError, scheduler
-from cosim.testbed.live.protocol import MAX_PAYLOAD
+from cosim.testbed.inference.limits import MAX_PAYLOAD
 
 REAL_TIME = 1.0  # simulated s per wall s
 MOST = 1000.0  # tasks/s of one workload

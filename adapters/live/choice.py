@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cosim.adapters.live.books import TaskRecord
 from cosim.adapters.live.config import OffloadBlock
@@ -18,7 +18,9 @@ from cosim.contract.frame import Frame
 from cosim.engine.continuum.arrivals import SourceTask
 from cosim.testbed.launch.programs import programs
 from cosim.testbed.live.lease import SlotStanding
-from cosim.testbed.live.roster import Roster
+
+if TYPE_CHECKING:
+    from cosim.testbed.live.roster import Roster
 
 PORT = 8500  # of the inference service on nodes that run `vedgenode`
 

@@ -12,18 +12,20 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cosim.contract.adapter import Inputs
 from cosim.contract.entities import Node, Scene
 from cosim.contract.link import DOWN, LinkState
 from cosim.contract.medium import MEDIA, WIRE, of_node
-from cosim.testbed.emulation.message import Links
+from cosim.testbed.inference.limits import MAX_SHAPED
 from cosim.testbed.launch.programs import NodeInterface, wired_slots
 from cosim.testbed.launch.states import States
 from cosim.testbed.live.lease import SlotStanding
-from cosim.testbed.live.protocol import MAX_SHAPED
 from cosim.testbed.live.shaping import PATIENCE, Impairment
+
+if TYPE_CHECKING:
+    from cosim.testbed.emulation.message import Links
 
 log = logging.getLogger("cosim.testbed.live")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,18 +13,19 @@ from cosim.adapters.network import EMULATION
 from cosim.adapters.network.check import problems
 from cosim.adapters.network.config import NetworkConfig
 from cosim.adapters.network.lateness import LATE, Lateness, moments
-from cosim.adapters.network.probing import Probing
-from cosim.adapters.network.routes import NodeRoutes
 from cosim.contract.adapter import Context, Inputs, Summary
 from cosim.contract.errors import RunError, SetupError, refuse
 from cosim.contract.frame import Array, Frame
 from cosim.contract.medium import UPLINK, WIFI
-from cosim.testbed.emulation.client import Client
-from cosim.testbed.emulation.message import EmulationReport
-from cosim.testbed.emulation.orders import LinkKey
 from cosim.testbed.emulation.protocol import PairCount
 from cosim.testbed.launch.programs import HOST, host_end, programs
 from cosim.testbed.launch.states import States
+
+if TYPE_CHECKING:
+    from cosim.adapters.network.probing import Probing
+    from cosim.testbed.emulation.client import Client
+    from cosim.testbed.emulation.message import EmulationReport
+    from cosim.testbed.emulation.orders import LinkKey
 
 log = logging.getLogger(__name__)
 
@@ -48,12 +50,17 @@ class NetworkAdapter:
         self._lateness = Lateness()
         self._probing: Probing | None = None
         if config.probe is not None:
+            from cosim.adapters.network.probing import Probing
+
             apart = {medium.interface for medium in context.scene.media if not medium.compared}
             self._probing = Probing(
                 config.probe, context.scene, apart | ({WIFI.interface} if config.backend == "ns3" else set())
             )
         if not context.scene.real:
             return
+        from cosim.adapters.network.routes import NodeRoutes  # most runs have no real nodes and need not load sockets
+        from cosim.testbed.emulation.client import Client
+
         nodes = programs(context.scene)
         self._slots = {node.node: node.slot for node in nodes}
         self._names = {node.slot: node.node for node in nodes}

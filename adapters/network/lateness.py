@@ -6,9 +6,10 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cosim.testbed.emulation.state import Health
+if TYPE_CHECKING:
+    from cosim.testbed.emulation.state import Health
 
 LATE = 0.02  # s; a second with later packets did not have the links that were asked for
 _SHOWN = 200  # late seconds that are named

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time as wall
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cosim.adapters.telemetry import SIGNALS
 from cosim.adapters.telemetry.check import first_port, host_of, problems
@@ -15,7 +15,9 @@ from cosim.contract.frame import Frame
 from cosim.contract.signals import CATALOGUE
 from cosim.talk.telemetry.export import NODE_LOAD, Sample, load_average, otlp, prometheus, resource, samples
 from cosim.talk.telemetry.ports import chosen, ports
-from cosim.talk.telemetry.serve import Collector, Endpoints
+
+if TYPE_CHECKING:
+    from cosim.talk.telemetry.serve import Collector, Endpoints
 
 
 class TelemetryAdapter:
@@ -41,9 +43,13 @@ class TelemetryAdapter:
         if first is not None:
             self._open(host_of(config, context), first)
         if config.otlp is not None:
+            from cosim.talk.telemetry.serve import Collector
+
             self._collector = Collector(config.otlp, config.interval, self._export)
 
     def _open(self, host: str, first: int) -> None:
+        from cosim.talk.telemetry.serve import Endpoints
+
         try:
             self._endpoints = Endpoints(host, ports(list(self._nodes.values()), first), self._page)
         except OSError as error:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from cosim.contract.errors import SetupError
-from cosim.talk.sockets import Closing
 
 FOLDER = Path("/run/netns")
 LIMIT = 30.0  # s for a call of `ip`
@@ -68,7 +67,7 @@ def inside(namespace: Path | None, call: Callable[[], T]) -> T:
     return result[0]
 
 
-class Namespaces(Closing):
+class Namespaces(contextlib.AbstractContextManager["Namespaces"]):
     """The namespaces of this run; all of them, and the processes started in them, are gone after `close`."""
 
     def __init__(self) -> None:
@@ -133,6 +132,9 @@ class Namespaces(Closing):
             timeout=limit,
             check=False,
         )
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """End what runs in the namespaces and take them away; may be called twice."""

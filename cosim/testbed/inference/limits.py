@@ -1,4 +1,4 @@
-"""What control groups allow this process (processors and memory, version 1 and 2), and what a request may ask for."""
+"""What control groups allow this process (processors and memory, version 1 and 2), and what may be asked for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 ROOT = Path("/sys/fs/cgroup")
 NO_LIMIT = 1 << 60  # B; version 1 writes a number near 2^63 for "unlimited"
 MOST_HELD = 3600.0  # s that a request may ask for a worker to be kept
+MAX_PAYLOAD = 8 << 20  # B of a task's input or output
+MAX_LINKS = 256  # that one message to a live node may name
+MAX_SHAPED = 4096  # links of one machine
 
 
 @dataclass(frozen=True, slots=True)

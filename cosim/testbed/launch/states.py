@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -13,8 +13,10 @@ from cosim.contract.frame import Frame
 from cosim.contract.link import DOWN, LinkState, differs
 from cosim.contract.medium import MEDIA, UPLINK, WIRE
 from cosim.contract.presence import Presence
-from cosim.testbed.emulation.message import Links
 from cosim.testbed.launch.programs import HOST, NodeInterface
+
+if TYPE_CHECKING:
+    from cosim.testbed.emulation.message import Links
 
 TOLERANCE = 0.01  # of each figure; smaller changes are not worth a message
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from cosim.talk.codec import Body
 from cosim.testbed.live.clock import Bucket, ClockFilter
 from cosim.testbed.live.shaping import Wishes
+
+if TYPE_CHECKING:
+    from cosim.talk.codec import Body
 
 State = Literal["free", "attached", "left", "lost", "evicted"]
 

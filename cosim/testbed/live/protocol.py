@@ -9,14 +9,11 @@ monotonic clock, `wall` of its wall clock.
 from __future__ import annotations
 
 from cosim.talk.codec import Data, Is, List, Maybe, MessageSet, Number, OneOf, RowOf, Text, Whole
-from cosim.testbed.inference.limits import MOST_HELD
+from cosim.testbed.inference.limits import MAX_LINKS, MAX_PAYLOAD, MAX_SHAPED, MOST_HELD
 from cosim.testbed.live.pressure import KINDS
 
-MAX_PAYLOAD = 8 << 20  # B of a task's input or output
 MAX_MESSAGE = MAX_PAYLOAD + (64 << 10)  # B
 MAX_TASKS = 1024  # that one message may name
-MAX_LINKS = 256  # that one message may name
-MAX_SHAPED = 4096  # links of one machine
 SESSION = 16  # bytes
 
 WORKS = ("busy", "matrix", "image", "forward", "call")

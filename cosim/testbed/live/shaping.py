@@ -7,11 +7,13 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from cosim.contract.errors import CosimError, RunError
-from cosim.talk.codec import Body
-from cosim.testbed.live.protocol import MAX_LINKS, MAX_SHAPED
+from cosim.testbed.inference.limits import MAX_LINKS, MAX_SHAPED
+
+if TYPE_CHECKING:
+    from cosim.talk.codec import Body
 
 log = logging.getLogger("cosim.attach")
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from cosim.talk.codec import Body
+if TYPE_CHECKING:
+    from cosim.talk.codec import Body
 
 RETRY = 5.0  # s without acceptance after which a task is sent again; doubles each time, since payloads clog slow links
 GRACE = 5.0  # s beyond a task's limit, besides the way, after which an accepted task is sent again

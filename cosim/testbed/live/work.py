@@ -20,8 +20,7 @@ from urllib.parse import urlsplit
 
 from cosim.contract.errors import SetupError
 from cosim.talk.codec import Body
-from cosim.testbed.inference.limits import boot_id
-from cosim.testbed.live.protocol import MAX_PAYLOAD
+from cosim.testbed.inference.limits import MAX_PAYLOAD, boot_id
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _OPEN = 8  # connections that a worker keeps: one per host

@@ -15,7 +15,8 @@ from typing import BinaryIO
 
 from cosim.contract.children import end_with
 from cosim.talk.codec import Body, Data, Maybe, MessageSet, Number, OneOf, Text
-from cosim.testbed.live.protocol import FROM_GATEWAY, MAX_MESSAGE, MAX_PAYLOAD, STATUSES
+from cosim.testbed.inference.limits import MAX_PAYLOAD
+from cosim.testbed.live.protocol import FROM_GATEWAY, MAX_MESSAGE, STATUSES
 from cosim.testbed.live.work import LOCAL, FullError, LimitError, ServiceConnections, WorkError, call, forward
 
 _TIME = Maybe(Number(-1e12, 1e12))  # s, monotonic

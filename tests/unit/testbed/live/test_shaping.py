@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ProtocolError, RunError, SetupError
+from cosim.testbed.inference.limits import MAX_LINKS, MAX_SHAPED
 from cosim.testbed.live import shaper as module
-from cosim.testbed.live.protocol import FROM_AGENT, FROM_GATEWAY, MAX_LINKS, MAX_SHAPED
+from cosim.testbed.live.protocol import FROM_AGENT, FROM_GATEWAY
 from cosim.testbed.live.shaping import NOTHING, PATIENCE, Function, Impairment, Keeper, Wishes, networks
 from cosim.testbed.live.unit import unit
 from tests.unit.testbed.live.pair import READING
