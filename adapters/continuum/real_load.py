@@ -45,6 +45,8 @@ class RealLoad:
         self._share[:], self._watts[:] = np.nan, np.nan
         for frame in frames:
             here = frame["present"] & np.isfinite(frame["cpu"]) & (self._cores[frame.slot] > 0)
+            if not here.any():
+                continue
             self._share[frame.slot[here]] = frame["cpu"][here]
             metered = here & np.isin(frame["meter"], _METERS) & np.isfinite(frame["power"])
             self._watts[frame.slot[metered]] = frame["power"][metered]
