@@ -6,7 +6,6 @@ import math
 import os
 import subprocess
 import zlib
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -15,13 +14,14 @@ from typing import Literal
 
 from cosim.adapters.sumo import install
 from cosim.adapters.sumo.config import SumoConfig, option
-from cosim.adapters.sumo.inputs import opened
+from cosim.adapters.sumo.inputs import opened, seconds
 from cosim.contract.adapter import Context
 from cosim.contract.errors import Problem, ScenarioError, SetupError
 from cosim.contract.hints import did_you_mean, no_file
-from cosim.contract.reading.columns import clock_of
 
+_Files = Literal["routes", "additional"]
 FAR = 50.0  # km
+_NAMED: tuple[_Files, ...] = ("additional", "routes")  # SUMO reads them in this order
 _ROOTS = {"network": ("net",), "routes": ("routes", "additional"), "config": ("sumoConfiguration", "configuration")}
 CLASSES = (  # https://sumo.dlr.de/docs/Definition_of_Vehicles,_Vehicle_Types,_and_Routes.html
     "passenger", "private", "emergency", "authority", "army", "vip", "hov", "taxi", "bus", "coach", "delivery",
@@ -107,8 +107,7 @@ def _refused(program: Path, words: list[str]) -> str:
 
 def _files(config: SumoConfig, context: Context) -> Iterator[Problem]:
     named: list[tuple[str, str | None]] = [("config", config.config), ("network", config.network)]
-    keys: tuple[Literal["routes", "additional"], ...] = ("routes", "additional")
-    named += [(key, text) for key in keys for text in config.files(key)]
+    named += [(key, text) for key in _NAMED for text in config.files(key)]
     for key, text in named:
         try:
             if text is None:
@@ -140,12 +139,12 @@ def _configured(config: SumoConfig, context: Context) -> Iterator[Problem]:
         text = f"with its {'num-clients' if clients != '1' else 'remote-port'} SUMO would wait for another program"
         hint = "take it out; a SUMO that runs already is named by 'server'"
         yield Problem(text, f"{at}.config", hint=hint)
-    begin = _seconds(given.get("begin", given.get("b", "0"))) if config.begin is None else config.begin
-    if 0.0 <= _seconds(end := given.get("end", given.get("e", "-1"))) < begin + context.duration:
+    begin = _begin(config, context)
+    if 0.0 <= seconds(end := given.get("end", given.get("e", "-1"))) < begin + context.duration:
         text = f"its end of {end} has no effect: SUMO goes on as long as the run"
         yield Problem(text, f"{at}.config", hint="set run.duration", fatal=False)
     for name in ("random", "abs-rand"):
-        if given.get(name, "").lower() in ("true", "yes", "on", "x", "t", "1"):
+        if _on(given.get(name, "")):
             text = "its 'random' is switched off: a run is the same again under its seed"
             yield Problem(text, f"{at}.config", hint="take another run.seed for another run", fatal=False)
     seed = given.get("seed", given.get("srand"))
@@ -153,16 +152,21 @@ def _configured(config: SumoConfig, context: Context) -> Iterator[Problem]:
         text = f"its seed {seed} has no effect: SUMO's seed is drawn from run.seed"
         yield Problem(text, f"{at}.config", hint=f"write  seed: {seed}", fatal=False)
     length = given.get("step-length", "")
-    seconds = _seconds(length) if length else resolution
-    if math.isnan(seconds):
+    step = seconds(length) if length else resolution
+    if math.isnan(step):
         return  # SUMO reports it better
-    if seconds != resolution:
+    if step != resolution:
         text = f"its step-length of {length} s has no effect: SUMO's steps are {resolution:g} s"
-        yield Problem(text, f"{at}.config", hint=f"write  resolution: {seconds:g} s", fatal=False)
+        yield Problem(text, f"{at}.config", hint=f"write  resolution: {step:g} s", fatal=False)
     written = [value for name, value in given.items() if name.endswith("-output") and value]
     if written:
         text = f"it writes {', '.join(written[:4])} at its place in every run, and so does each of several at once"
         yield Problem(text, f"{at}.config", hint="leave its outputs out, and record signals", fatal=False)
+
+
+def _on(text: str) -> bool:
+    """Whether SUMO takes the value of an option as true."""
+    return text.lower() in ("true", "yes", "on", "x", "t", "1")
 
 
 def _given(config: SumoConfig, context: Context) -> dict[str, str]:
@@ -177,28 +181,33 @@ def _given(config: SumoConfig, context: Context) -> dict[str, str]:
 
 
 def _took(config: SumoConfig, context: Context) -> Iterator[Problem]:
-    """What the files of routes have, and a warning where all of it departs before the run or after it."""
-    given, at = _given(config, context), f"adapters.{context.name}"
-    files = {text: file_of(text, context) for text in config.files("routes")}
-    if not files and config.config is not None:
-        named = given.get("route-files", given.get("r", "")).split(",")
-        files = {text.strip(): file_of(config.config, context).parent / text.strip() for text in named if text.strip()}
-    network = net_of(config, context)
+    """What the files of routes have; entries that SUMO leaves out, and those at which it would stop the run."""
+    from cosim.adapters.sumo.journeys import RouteFiles  # needs arrays
+
+    at, given, network = f"adapters.{context.name}", _given(config, context), net_of(config, context)
     with suppress(OSError, EOFError, zlib.error):  # SUMO reports it better
         if network is not None:
             with opened(network) as stream:
                 size = stream.seek(0, os.SEEK_END)  # unpacked
             text = f"'{network.name}' is a network of {size / 1e6:.3g} MB"
             yield Problem(text, at, fatal=False, note=True, memory=MEMORY * size)
-    begin = _seconds(given.get("begin", given.get("b", "0"))) if config.begin is None else config.begin
-    for text, file in files.items():
-        counts, departs, faults = departures(file)
-        first, last = min(departs, default=math.nan), max(departs, default=math.nan)
-        what = ", ".join(f"{number} {name}{'s' * (number > 1)}" for name, number in counts.items()) or "no vehicle"
+    ignored = _on(str(config.options.get("ignore-route-errors", given.get("ignore-route-errors", ""))))
+    begin, files = _begin(config, context), RouteFiles(None if ignored else network)
+    for key, (text, file) in [(k, one) for k in _NAMED for one in _named(config, context, k).items()]:
+        found = files.read(file, begin, begin + context.duration)
+        if found.astray:
+            more = f", and {len(found.astray) - 1} more cannot drive theirs" * (len(found.astray) > 1)
+            hint = "mend the route or the network, or write  options: {ignore-route-errors: true}"
+            where = f"{at}.{key if config.files(key) else 'config'}"
+            yield Problem(f"in '{text}' {found.astray[0]}{more}", where, hint=hint)
+        if key == "additional":
+            continue
+        first, last = min(found.departs, default=math.nan), max(found.departs, default=math.nan)
+        what = ", ".join(f"{n} {name}{'s' * (n > 1)}" for name, n in found.counts.items()) or "no vehicle"
         last_text = "on" if math.isinf(last) else f"to {last:g} s"
         span = "" if math.isnan(first) else f", which depart from {first:g} s {last_text}"
         yield Problem(f"'{text}' has {what}{span}", at, fatal=False, note=True)
-        for what, number in faults.items():
+        for what, number in (+found.faults).items():
             yield Problem(f"{number} entries of '{text}' {what}", at, fatal=False)
         if last < begin or first >= begin + context.duration:
             message = f"all of '{text}' departs from {first:g} s {last_text}, and the run is {begin:g} s to "
@@ -206,47 +215,20 @@ def _took(config: SumoConfig, context: Context) -> Iterator[Problem]:
             yield Problem(f"{message}{begin + context.duration:g} s of SUMO's time", at, hint=hint, fatal=False)
 
 
-def departures(file: Path) -> tuple[Counter[str], list[float], Counter[str]]:
-    """How many vehicles, trips, flows and persons a file of routes has, when (s) they depart, and what is wrong.
-
-    A flow without an end has an infinite one.
-    """
-    from xml.parsers import expat
-
-    counts, departs, faults, seen = Counter[str](), list[float](), Counter[str](), set[tuple[str, str]]()
-    latest = -math.inf
-
-    def element(name: str, attributes: dict[str, str]) -> None:
-        if name in ("vehicle", "trip", "flow", "person", "personFlow"):
-            nonlocal latest
-            counts[name] += 1
-            who = "vehicle" if name == "trip" else name, attributes.get("id", "")
-            faults["have the id of another, which ends the run as they depart"] += who in seen
-            seen.add(who)
-            ends = {"end": "inf"} if name in ("flow", "personFlow") and "number" not in attributes else {}
-            times = {**ends, **attributes}
-            found = [_seconds(times[key]) for key in ("depart", "begin", "end") if key in times]
-            departs.extend(time for time in found if not math.isnan(time))
-            if found and not math.isnan(found[0]):
-                faults["depart before one above them, and SUMO leaves them out: sort the file"] += found[0] < latest
-                latest = max(latest, found[0])
-
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = element
-    try:
-        with opened(file) as stream:
-            parser.ParseFile(stream)
-    except (OSError, EOFError, expat.ExpatError, zlib.error):
-        return Counter(), [], Counter()  # SUMO reports it better
-    return counts, departs, +faults
+def _begin(config: SumoConfig, context: Context) -> float:
+    """SUMO's time (s) at time 0 of the run."""
+    given = _given(config, context)
+    return seconds(given.get("begin", given.get("b", "0"))) if config.begin is None else config.begin
 
 
-def _seconds(text: str) -> float:
-    """s of a time as SUMO takes it, 30 or 00:00:30; NaN for other texts."""
-    try:
-        return clock_of(text) if ":" in text else float(text)
-    except ValueError:
-        return math.nan
+def _named(config: SumoConfig, context: Context, key: _Files) -> dict[str, Path]:
+    """The files under `key`, else those of the configuration, by what they are called there."""
+    files = {text: file_of(text, context) for text in config.files(key)}
+    if files or config.config is None:
+        return files
+    given, folder = _given(config, context), file_of(config.config, context).parent
+    words = given.get(f"{key.removesuffix('s')}-files", given.get(key[0], "")).split(",")
+    return {text.strip(): folder / text.strip() for text in words if text.strip()}
 
 
 def _root(file: Path) -> str:
@@ -289,18 +271,16 @@ def _driven(config: SumoConfig, context: Context) -> Iterator[Problem]:
     """A network on which the trips of `demand` have nowhere to go. One whose routes are kept is not read again."""
     if config.demand is None or config.network is None:
         return
-    from xml.sax import SAXException
-
     from cosim.adapters.sumo import demand  # needs arrays
 
     network = file_of(config.network, context)
     if demand.kept(network, config.demand, config.begin or 0.0).is_file():
         return
     try:
-        onward = demand.read_roads(network).onward
+        onward = demand.onward_of(demand.read_net(network), "passenger")
     except (ImportError, OSError):
         return  # what the adapter requires is reported apart
-    except (SAXException, LookupError, ValueError) as error:
+    except demand.UNREADABLE as error:
         yield Problem(f"is no network that can be read: {error!r}", f"adapters.{context.name}.network")
         return
     if not onward or len(demand.largest_component(onward)) < 2:

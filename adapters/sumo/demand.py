@@ -9,9 +9,10 @@ import math
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml import sax
 
 import numpy as np
@@ -28,8 +29,9 @@ FORM = 1  # of the generator; a change of what it makes needs another number
 PATIENCE = 300.0  # s for the router
 NOWHERE = "the network has no two roads between which a passenger car can go back and forth"
 CALLS = 40  # most places that one trip calls at
+UNREADABLE = (sax.SAXException, OSError, LookupError, ValueError)  # what `read_net` raises of a damaged network
 
-Graph = Mapping[str, Sequence[str]]  # edge -> edges that a passenger car can go on to
+Graph = Mapping[str, Sequence[str]]  # edge -> edges that a vehicle can go on to
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +65,28 @@ def demand_file(network: Path, demand: Demand, begin: float) -> Path:
     return target
 
 
-def read_roads(network: Path) -> Roads:
-    """What passenger cars can drive on, from a SUMO network file."""
+def read_net(network: Path) -> Any:  # noqa: ANN401 - sumolib has no types
+    """A network file as sumolib has it."""
     import sumolib
 
     reader = sumolib.net.NetReader()
     with open_unpacked(network) as stream:  # sumolib's own `readNet` leaves it open
         sax.parse(stream, reader)
-    edges = [edge for edge in reader.getNet().getEdges() if edge.allows("passenger")]
-    onward = {edge.getID(): [e.getID() for e in edge.getAllowedOutgoing("passenger")] for edge in edges}
+    return reader.getNet()
+
+
+def onward_of(net: Any, kind: str) -> Graph:  # noqa: ANN401
+    """The edges of a net that a vehicle class can use, with those that it can go on to."""
+    edges = [edge for edge in net.getEdges() if edge.allows(kind)]
+    return {edge.getID(): [e.getID() for e in edge.getAllowedOutgoing(kind)] for edge in edges}
+
+
+def read_roads(network: Path) -> Roads:
+    """What passenger cars can drive on, from a SUMO network file."""
+    net = read_net(network)
+    onward = onward_of(net, "passenger")
     weight, middle = {}, {}
-    for edge in edges:
+    for edge in map(net.getEdge, onward):
         lanes = sum(lane.allows("passenger") for lane in edge.getLanes())
         weight[edge.getID()] = edge.getLength() * lanes
         shape = edge.getShape()
@@ -82,44 +95,34 @@ def read_roads(network: Path) -> Roads:
     return Roads(onward, weight, middle)
 
 
-def largest_component(onward: Graph) -> list[str]:
-    """The largest set of edges that all reach each other, in the order of the graph (Kosaraju)."""
-    finished: list[str] = []
-    seen: set[str] = set()
-    for root in onward:
-        if root in seen:
-            continue
-        seen.add(root)
-        stack = [(root, iter(onward[root]))]
-        while stack:
-            edge, rest = stack[-1]
-            following = next((e for e in rest if e in onward and e not in seen), None)
-            if following is None:
-                finished.append(edge)
-                stack.pop()
-            else:
-                seen.add(following)
-                stack.append((following, iter(onward[following])))
+def backward(onward: Graph) -> Graph:
+    """The same ways from their ends: edge -> edges from which one can go on to it."""
     back: dict[str, list[str]] = {edge: [] for edge in onward}
     for edge, targets in onward.items():
         for following in targets:
             if following in back:
                 back[following].append(edge)
-    best: set[str] = set()
-    assigned: set[str] = set()
-    for root in reversed(finished):
-        if root in assigned:
-            continue
-        component, stack_of_edges = {root}, [root]
-        assigned.add(root)
-        while stack_of_edges:
-            for before in back[stack_of_edges.pop()]:
-                if before not in assigned:
-                    assigned.add(before)
-                    component.add(before)
-                    stack_of_edges.append(before)
-        if len(component) > len(best):
-            best = component
+    return back
+
+
+def reached(onward: Graph, start: str, among: Container[str]) -> set[str]:
+    """The edges, `start` and those `among` some, to which a way of such edges leads from it."""
+    seen, left = {start}, [start]
+    while left:
+        fresh = [edge for edge in onward[left.pop()] if edge in among and edge not in seen]
+        seen.update(fresh)
+        left += fresh
+    return seen
+
+
+def largest_component(onward: Graph) -> list[str]:
+    """The largest set of edges that all reach each other, in the order of the graph; the first of several."""
+    back, left, best = backward(onward), set(onward), set[str]()
+    for root in onward:
+        if root in left and len(best) < len(left):  # no other can be larger than what is left
+            component = reached(onward, root, left) & reached(back, root, left)
+            left -= component
+            best = max(best, component, key=len)
     return [edge for edge in onward if edge in best]
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import math
 import re
 from pathlib import Path
 from typing import IO, cast
 from xml.parsers import expat
 
+from cosim.contract.reading.columns import clock_of
 from cosim.contract.reading.packed import GZIP
 
 _KNOWN = re.compile(  # of https://sumo.dlr.de/xsd/net_file.xsd and routes_file.xsd, without what writes or includes
@@ -23,6 +25,14 @@ def opened(path: Path) -> IO[bytes]:
     with path.open("rb") as file:
         packed = file.read(2) == GZIP
     return cast("IO[bytes]", gzip.open(path)) if packed else path.open("rb")
+
+
+def seconds(text: str) -> float:
+    """s of a time as SUMO takes it, 30 or 00:00:30; NaN for other texts."""
+    try:
+        return clock_of(text) if ":" in text else float(text)
+    except ValueError:
+        return math.nan
 
 
 def acts(path: Path) -> str:

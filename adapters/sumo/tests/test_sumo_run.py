@@ -183,7 +183,7 @@ def test_a_class_filter_shows_the_bus_only(town: Path, tmp_path: Path) -> None:
 
 def test_wrong_files_are_explained_in_sumos_words(town: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.rou.xml").write_text(
-        '<routes><vehicle id="lost" depart="0"><route edges="A0B0 nowhere"/></vehicle></routes>'
+        '<routes><vehicle id="lost" depart="0" type="nowhere"><route edges="A0B0 B0C0"/></vehicle></routes>'
     )
     (tmp_path / "broken.sumocfg").write_text("<configuration><input><net-file value='gone.net.xml'/></input>")
     missing = drive(tmp_path, {"config": {"config": "none.sumocfg"}, "root": str(tmp_path), "steps": 1})
