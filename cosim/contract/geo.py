@@ -6,19 +6,48 @@ hundreds of kilometres come out right. Everything works on arrays of any one sha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cosim.contract.records import Floats
+from cosim.contract.records import Flags, Floats, Ints
 
 SEMI_MAJOR = 6_378_137.0  # m, NIMA TR8350.2, defining parameter of WGS84
 FLATTENING = 1 / 298.257223563  # 1, the same
 _E2 = FLATTENING * (2 - FLATTENING)  # first eccentricity squared
 _SEMI_MINOR = SEMI_MAJOR * (1 - FLATTENING)
 _EP2 = _E2 / (1 - _E2)  # second eccentricity squared
+
+_TOUCH = 1e-7  # deg, the last decimal of maps: 1 cm
+
+
+def crossing(rings: Sequence[Floats]) -> str:
+    """Which two edges of a polygon cross, by the numbers of their corners from 1; "" where none do.
+
+    `rings` are the outline and holes, (k, 2) deg each, closed or not: edges are straight there (RFC 7946, 3.1.1).
+    Those that only touch, to 1e-7 deg, do not cross.
+    """
+    none = np.empty((0, 2))
+    begin = np.concatenate([none, *rings])
+    way = np.concatenate([none, *(np.roll(ring, -1, axis=0) for ring in rings)]) - begin
+    unit = way / np.maximum(np.hypot(*way.T), 1e-15)[:, None]
+
+    def apart(line: Ints, edge: Ints) -> Flags:
+        """Whether the ends of `edge` lie on different sides of `line`."""
+        off = begin[edge] - begin[line]
+        side = unit[line, 0] * off[..., 1] - unit[line, 1] * off[..., 0]  # deg
+        other = side + unit[line, 0] * way[edge, 1] - unit[line, 1] * way[edge, 0]
+        return np.asarray((np.minimum(side, other) < -_TOUCH) & (np.maximum(side, other) > _TOUCH))
+
+    edges = np.arange(len(begin))[None]
+    for rows in np.array_split(edges.T, edges.size**2 // 1_000_000 + 1):  # so that pairs fit into the memory
+        for i, j in np.argwhere(apart(rows, edges) & apart(edges, rows))[:1]:
+            corners = [f"{k + 1} to {(k + 1) % len(ring) + 1}" for ring in rings for k in range(len(ring))]
+            return f"the edge from corner {corners[int(rows[i, 0])]} crosses that from {corners[j]}"
+    return ""
 
 
 def to_ecef(latitude: ArrayLike, longitude: ArrayLike, height: ArrayLike) -> tuple[Floats, Floats, Floats]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cosim.contract.geo import LocalFrame
+from cosim.contract.geo import LocalFrame, crossing
 from cosim.contract.records import Flags, Floats
 
 FAR = 50e3  # m from the origin, as of the nets of SUMO: nothing of a map there has an effect
@@ -102,11 +102,16 @@ def lines_of(geometry: Any, kind: str, frame: LocalFrame) -> Iterator[Floats]:  
 
 
 def polygons_of(geometry: Any, frame: LocalFrame) -> Iterator[list[Floats]]:  # noqa: ANN401 - JSON
-    """Outline and holes of each polygon as (k, 2) m."""
+    """Outline and holes of each polygon as (k, 2) m. Raises `ValueError` for one whose edges cross."""
     several = geometry["coordinates"] if geometry["type"] == "MultiPolygon" else [geometry["coordinates"]]
     for rings in several:
         kind = {"type": geometry["type"].removeprefix("Multi"), "coordinates": rings}
-        yield list(lines_of(kind, "Polygon", frame))
+        polygon = list(lines_of(kind, "Polygon", frame))
+        if crossed := crossing([np.array([point[:2] for point in ring], np.float64) for ring in rings]):
+            raise ValueError(
+                f"a polygon crosses itself: {crossed} (ogr2ogr -makevalid OUT.geojson IN.geojson mends it)"
+            )
+        yield polygon
 
 
 def within(rings: Sequence[Floats], x: Floats, y: Floats) -> Flags:

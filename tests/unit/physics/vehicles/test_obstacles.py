@@ -115,6 +115,7 @@ def test_geojson_is_read_with_heights_above_the_highest_ground_under_it(tmp_path
         ({"height": "tall"}, [SQUARE], "feature 0 cannot be read: 'height' is 'tall'"),
         ({"height": 0}, [SQUARE], "more than 0"),
         ({"height": 3}, [SQUARE[:2]], "three corners or more"),
+        ({"height": 3}, [[SQUARE[k] for k in (0, 2, 1, 3)]], "from corner 1 to 2 crosses that from 3 to 4 "),
         ({"hight": 3}, [SQUARE], "no polygon has the property 'height'"),
     ],
 )

@@ -51,6 +51,7 @@ def test_polygons_are_laid_over_each_other_and_holes_are_left_out(tmp_path):
         ([feature("Polygon", [], weeds=-1.0)], {}, "feature 0.*0 or more"),
         ([feature("Point", [22.95, 39.36], weeds=1.0)], {}, "feature 0.*not a Polygon"),
         ([feature("Polygon", [[[22.95]]], weeds=1.0)], {}, "feature 0 cannot be read"),
+        ([feature("Polygon", [ring(0, 0, 9, 9)[::2] + ring(0, 0, 9, 9)[1::2]], weeds=1.0)], {}, "crosses itself"),
         ([feature("Polygon", [ring(0, 0, 9, 9)], weeds=1.0)], {"cell": 0}, "side of a cell"),
         ([feature("Polygon", [ring(0, 0, 9e4, 9e4)], weeds=1.0)], {"cell": 0.1}, "cannot be"),
         ([], {"type": "Feature"}, "FeatureCollection"),
