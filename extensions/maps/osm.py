@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 from typing import IO, Any
 from xml.etree import ElementTree
@@ -31,7 +32,7 @@ from cosim.adapters.sumo.demand import largest_component, read_roads, route, wri
 from cosim.contract.delimited import opened
 from cosim.contract.errors import Problem, ScenarioError, SetupError
 from cosim.contract.extras import how_to_install
-from cosim.contract.geo import LocalFrame
+from cosim.contract.geo import LocalFrame, crossing
 from cosim.contract.reading import packed
 from cosim.contract.reading.columns import amount
 from cosim.extensions.maps.stations import ROADS, StationSite, city, lines, positions, read_stations
@@ -95,6 +96,7 @@ def read(
     origin = (round(float(low[0] + high[0]) / 2, 5), round(float(low[1] + high[1]) / 2, 5))
     frame = LocalFrame(*origin)
     samples, length = _samples(ways, frame)
+    _left_out(reader)
     notices = _notices(file, reader)
     if stations is not None:
         sites, more = read_stations(stations)
@@ -298,6 +300,15 @@ def _xml(file: Path) -> Iterator[IO[bytes]]:
             yield stream
 
 
+def _left_out(reader: _Reader) -> None:
+    """Leave out buildings whose outlines no scenario takes, and count them."""
+    nodes, buildings = reader.city.nodes, reader.city.buildings
+    outlines = ([nodes[node] for node in outline if node in nodes] for outline, _ in buildings)
+    whole = [len(outline) > 3 and not crossing([np.array(outline)]) for outline in outlines]
+    reader.kinds["open outlines"] += whole.count(False)
+    buildings[:] = compress(buildings, whole)
+
+
 def _notices(file: Path, reader: _Reader) -> list[Notice]:
     """What of a map is left out, and which heights are not known."""
     city, found = reader.city, []
@@ -310,7 +321,11 @@ def _notices(file: Path, reader: _Reader) -> list[Notice]:
         count = city.unknown.total()
         found.append(Notice("note", file, None, "height", f"{count} heights are not known, and not taken: {some}"))
     if count := reader.kinds["open outlines"]:
-        found.append(Notice("note", file, None, "building", f"{count} multipolygons are not whole: they are left out"))
+        found.append(
+            Notice(
+                "note", file, None, "building", f"{count} outlines are not whole or cross themselves: they are left out"
+            )
+        )
     lost = sum(node not in city.nodes for way in city.roads for node in way)
     if lost:
         found.append(Notice("note", file, None, "nd", f"{lost} points of roads are not in the file"))

@@ -24,6 +24,7 @@ from cosim.contract.errors import ScenarioError, SetupError
 from cosim.contract.geo import LocalFrame
 from cosim.contract.units import parse
 from cosim.extensions.maps import osm, stations
+from cosim.physics.vehicles.obstacles import read_obstacles
 from cosim.scenario.load import load
 from cosim.sources.importing.write import write_scenario
 
@@ -330,6 +331,18 @@ def test_an_outline_of_several_ways_is_a_building(tmp_path):
     path = town(tmp_path / "a.osm", [{"x": "y"}], ways, f"<relation id='9'>{members}{tags}</relation>")
     ((outline, height),) = osm._read(path).city.buildings
     assert (set(outline), len(outline), height) == ({"10", "11", "12", "13"}, 5, 60.0)
+
+
+def test_outlines_that_cross_themselves_or_miss_corners_are_left_out_with_a_word(tmp_path):
+    ways = [
+        f"<way id='{way}'>{''.join(f'<nd ref={ref!r}/>' for ref in refs)}<tag k='building' v='yes'/></way>"
+        for way, refs in (("7", ["10", "12", "11", "13", "10"]), ("8", ["10", "98", "99", "10"]))
+    ]
+    imported = osm.read(town(tmp_path / "a.osm", [{"building": "yes"}], ways))
+    assert imported.facts["buildings"] == 1
+    assert "2 outlines are not whole or cross themselves: they are left out" in [one.text for one in imported.notices]
+    imported.beside["buildings.geojson"](tmp_path / "b.geojson")
+    assert len(read_obstacles(tmp_path / "b.geojson", LocalFrame(45.06, 7.66)).names) == 1
 
 
 NODE = "<node id='1' lat='1' lon='1'/>"
