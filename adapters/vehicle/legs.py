@@ -1,13 +1,14 @@
-"""Warnings about legs of missions that lead into the ground or through an obstacle, and about homes that are taken."""
+"""Warnings about legs that lead into the ground or through an obstacle, and about places that two vehicles take."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from itertools import islice, pairwise
+from collections.abc import Iterator, Sequence
+from itertools import combinations, islice, pairwise
 
 import numpy as np
 
+from cosim.adapters.vehicle.config import EngagePart
 from cosim.adapters.vehicle.roster import VehicleMission, VehicleRoster
 from cosim.contract.errors import Problem
 from cosim.physics.vehicles import Copter
@@ -21,6 +22,7 @@ def warnings_of(roster: VehicleRoster, at: str) -> Iterator[Problem]:
     yield from _crowded(roster)
     land, obstacles = roster.terrain, roster.obstacles
     if land is None and obstacles is None:
+    yield from _shared(roster, at)
         return
     for mission in roster.missions:
         name, path = roster.ids[mission.vehicle], f"{at}.missions.{roster.ids[mission.vehicle]}"
@@ -110,6 +112,27 @@ def _legs(mission: VehicleMission, roster: VehicleRoster) -> Iterator[tuple[str,
     x, y, z = (float(value) for value in roster.homes[mission.vehicle])
     if not climb and roster.terrain is not None:
         places = [(east, north, float(roster.terrain.height(east, north))) for east, north, _ in places]
+def _shared(roster: VehicleRoster, at: str) -> Iterator[Problem]:
+    """Stand-off points of one target that are nearer than the bodies of two drones that may be there together."""
+    targets: dict[str, list[tuple[int, EngagePart, _Point, float]]] = {}
+    for number, part in enumerate(roster.engagements):
+        rule, body = part.rule(), float(roster.airframes[roster.row[part.drone]].row()["body"][0])
+        targets.setdefault(part.target, []).append((number, part, (rule.behind, rule.aside, rule.height), body))
+    pairs = (pair for parts in targets.values() for pair in combinations(parts, 2))
+    for (_, one, here, body), (second, other, there, room) in pairs:
+        away, need = math.dist(here, there), body + room
+        if one.drone != other.drone and away < need and _together(one, other):
+            text = f"'{one.drone}' and '{other.drone}' follow '{one.target}' {away:.2g} m apart, and need {need:.2g} m"
+            hint = "vehicles are solid; give them other values of 'behind', 'aside' or 'height'"
+            yield Problem(text, f"{at}.engage.{second}", hint=hint, fatal=False)
+
+
+def _together(one: EngagePart, other: EngagePart) -> bool:
+    """Whether orders may be given for one time; those of conditions and events come at any time."""
+    spans = [[(order.at, order.at + (order.span or math.inf)) for order in part.commands] for part in (one, other)]
+    return not all(spans) or any(a[0] < b[1] and b[0] < a[1] for a in spans[0] for b in spans[1])
+
+
     for number, (begin, end) in enumerate(pairwise([*(climb or [(x, y, z)]), *places]), 1):
         yield f"the leg to place {number}", begin, end
     if isinstance(airframe, Copter) and places:

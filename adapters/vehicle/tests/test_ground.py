@@ -297,6 +297,43 @@ def test_homes_that_are_taken_are_warned_of(nodes, missions, said):
     assert {one.path for one in found} <= {"nodes.a.at"}
 
 
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"target": "t"}, True),
+        ({"target": "t", "aside": "0.69 m"}, True),
+        ({"target": "t", "aside": "0.71 m"}, False),
+        ({"target": "u"}, False),
+        ({"target": "t", "commands": [{"at": "30 s"}]}, False),
+        ({"target": "t", "commands": [{"at": "29 s"}]}, True),
+    ],
+)
+def test_a_stand_off_point_of_two_drones_is_warned_of(other, said):
+    nodes = (
+        near("a", "copter", 0.0),
+        near("b", "copter", 9.0),
+        near("t", "rover", 0.0, 9.0),
+        near("u", "rover", 9.0, 9.0),
+    )
+    engage = [
+        {"drone": "a", "target": "t", "commands": [{"at": "10 s", "for": "20 s"}]},
+        {"drone": "b", "commands": [{"at": "0 s"}]} | other,
+    ]
+    found = [one for one in checked(".", nodes, engage=engage) if "and need" in one.message]
+    assert [(one.path, one.fatal) for one in found] == [("adapters.vehicle.engage.1", False)] * said
+
+
+def test_a_wind_that_carries_a_copter_away_is_warned_of():
+    copter = Copter()
+    held = copter.drag2 * 19.32**2 + copter.drag * 19.32
+    assert held == pytest.approx(9.80665 * math.tan(copter.tilt), rel=1e-3)
+    for speed, said in (("19.3 m/s", 0), ("19.4 m/s", 1)):
+        wind = [speed, "0 m/s", "0 m/s"]
+        found = checked(".", (near("uav", "copter", 0.0),), missions={"uav": [["40 m", "0 m", "9 m"]]}, wind=wind)
+        assert len([one for one in found if "carries 'uav' away" in one.message]) == said
+    assert not checked(".", (near("uav", "copter", 0.0),), wind=["40 m/s", "0 m/s", "0 m/s"])  # it stays on the ground
+
+
 def test_heights_in_a_map_of_obstacles_are_warned_of(farm):
     data = json.loads((farm / "farm.geojson").read_text())
     (ring,) = data["features"][0]["geometry"]["coordinates"]
