@@ -39,7 +39,7 @@ def problems(config: VehicleConfig, context: Context) -> list[Problem]:
     names = [node.id for node, _ in vehicles]
     try:
         roster = VehicleRoster(context, config)
-        found += _heights(config, context, roster) or warnings_of(roster, f"adapters.{context.name}")
+        found += _heights(config, context, roster) or warnings_of(roster, config.wind, f"adapters.{context.name}")
         if roster.terrain is not None:
             cells = roster.terrain.heights.size
             text = f"'{config.terrain}' has {cells} cells of {roster.terrain.box[2]:g} m"

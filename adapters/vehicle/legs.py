@@ -12,17 +12,19 @@ from cosim.adapters.vehicle.config import EngagePart
 from cosim.adapters.vehicle.roster import VehicleMission, VehicleRoster
 from cosim.contract.errors import Problem
 from cosim.physics.vehicles import Copter
+from cosim.physics.vehicles.airframe import GRAVITY
 
 _Point = tuple[float, float, float]
 
 
-def warnings_of(roster: VehicleRoster, at: str) -> Iterator[Problem]:
-    """By legs of missions; `at`: where the adapter's block is in the scenario."""
+def warnings_of(roster: VehicleRoster, wind: Sequence[float], at: str) -> Iterator[Problem]:
+    """By legs of missions; `wind`: m/s east, north and up; `at`: where the adapter's block is in the scenario."""
     yield from _unreached(roster, at)
+    yield from _blown(roster, math.hypot(*wind[:2]), at)
     yield from _crowded(roster)
+    yield from _shared(roster, at)
     land, obstacles = roster.terrain, roster.obstacles
     if land is None and obstacles is None:
-    yield from _shared(roster, at)
         return
     for mission in roster.missions:
         name, path = roster.ids[mission.vehicle], f"{at}.missions.{roster.ids[mission.vehicle]}"
@@ -68,6 +70,15 @@ def _unreached(roster: VehicleRoster, at: str) -> Iterator[Problem]:
             yield Problem(text, path, hint="heights of missions count from the scenario's origin", fatal=False)
 
 
+def _blown(roster: VehicleRoster, wind: float, at: str) -> Iterator[Problem]:
+    """Copters with orders that the mean wind (m/s) carries away, however far they tilt against it."""
+    for name in sorted(roster.commanded | roster.swarming):
+        frame = roster.airframes[roster.row[name]]
+        if isinstance(frame, Copter) and (frame.drag + frame.drag2 * wind) * wind > GRAVITY * math.tan(frame.tilt):
+            text = f"a wind of {wind:g} m/s carries '{name}' away: its drag is more than the thrust at full tilt"
+            yield Problem(text, f"{at}.wind", hint="is the unit right?", fatal=False)
+
+
 def _crowded(roster: VehicleRoster) -> Iterator[Problem]:
     """Homes of copters that are nearer than their bodies allow, and vehicles that are parked where one is to land."""
     bodies = [float(airframe.row()["body"][0]) for airframe in roster.airframes]
@@ -101,17 +112,6 @@ def _crowded(roster: VehicleRoster) -> Iterator[Problem]:
             yield Problem(text, f"nodes.{first}.at", hint=hint, fatal=False)
 
 
-def _legs(mission: VehicleMission, roster: VehicleRoster) -> Iterator[tuple[str, _Point, _Point]]:
-    """Straight legs from home to the places of a mission, as 'the leg to place 2' with begin and end in m, and back.
-
-    Of a rover they lie on the ground: at its height at their ends.
-    """
-    airframe = roster.airframes[mission.vehicle]
-    places = [(point.x, point.y, point.z) for point in mission.course if point.what == "fly"]
-    climb = [(point.x, point.y, point.z) for point in mission.course if point.what == "take-off"]
-    x, y, z = (float(value) for value in roster.homes[mission.vehicle])
-    if not climb and roster.terrain is not None:
-        places = [(east, north, float(roster.terrain.height(east, north))) for east, north, _ in places]
 def _shared(roster: VehicleRoster, at: str) -> Iterator[Problem]:
     """Stand-off points of one target that are nearer than the bodies of two drones that may be there together."""
     targets: dict[str, list[tuple[int, EngagePart, _Point, float]]] = {}
@@ -133,6 +133,17 @@ def _together(one: EngagePart, other: EngagePart) -> bool:
     return not all(spans) or any(a[0] < b[1] and b[0] < a[1] for a in spans[0] for b in spans[1])
 
 
+def _legs(mission: VehicleMission, roster: VehicleRoster) -> Iterator[tuple[str, _Point, _Point]]:
+    """Straight legs from home to the places of a mission, as 'the leg to place 2' with begin and end in m, and back.
+
+    Of a rover they lie on the ground: at its height at their ends.
+    """
+    airframe = roster.airframes[mission.vehicle]
+    places = [(point.x, point.y, point.z) for point in mission.course if point.what == "fly"]
+    climb = [(point.x, point.y, point.z) for point in mission.course if point.what == "take-off"]
+    x, y, z = (float(value) for value in roster.homes[mission.vehicle])
+    if not climb and roster.terrain is not None:
+        places = [(east, north, float(roster.terrain.height(east, north))) for east, north, _ in places]
     for number, (begin, end) in enumerate(pairwise([*(climb or [(x, y, z)]), *places]), 1):
         yield f"the leg to place {number}", begin, end
     if isinstance(airframe, Copter) and places:
