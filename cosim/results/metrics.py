@@ -116,6 +116,9 @@ def _reported(run: Run, summaries: Collection[Mapping[str, Any]]) -> dict[str, F
         if services := summary.get("agreements"):
             broken = sum(one["violations"] for one in services.values())
             add("agreement_violations", broken, "1", "tasks that broke the agreement of their workload")
+        for kind in (summary.get("autoscale") or {}).values():
+            add("host_starts", kind["starts"], "1", "starts of hosts by load")
+            add("host_stops", kind["stops"], "1", "stops of hosts by load")
         if isinstance(alarms := summary.get("alarms"), int):
             add("alarms", alarms, "1", "alarms that detectors raised")
     cameras = [one for summary in summaries for one in (summary.get("cameras") or {}).values() if "hits" in one]

@@ -51,6 +51,7 @@ def test_as_many_run_as_the_load_asks_for_and_only_they_are_paid(tmp_path):
     book = run.manifest["adapters"][0]["summary"]
     assert book["tasks"]["completed"] == book["tasks"]["created"] > 990
     assert book["autoscale"] == {"vm": {"starts": 3, "stops": 3}}
+    assert [run.metrics["figures"][name]["value"] for name in ("host_starts", "host_stops")] == [3.0, 3.0]
     events = run.sql("SELECT node, event, node_event.at FROM node_event ORDER BY 3, node").fetchall()
     assert [(node, event, at) for node, event, at in events if event in ("boot", "ready")] == [
         ("vm-2", "boot", 10.0), ("vm-2", "ready", 17.0), ("vm-3", "boot", 20.0), ("vm-3", "ready", 27.0),
