@@ -138,9 +138,8 @@ def _unit(sizing: Sizing, name: str, values: list[float]) -> str:
 
 def _estimate(sizing: Sizing, name: str, entry: dict[str, Any]) -> TableCell:
     mean, high = entry["mean"], entry["high"]
-    least = 0.0 if mean >= 0.0 else -math.inf  # bounds of a mean of what is never below 0
     found = MeanEstimate(
-        mean, None if high is None else high - mean, max(least, entry["low"]), mean if high is None else high, 2,
+        mean, None if high is None else high - mean, entry["low"], mean if high is None else high, 2,
         sizing.units[name], at_least=high is None,
     )  # fmt: skip
     return TableCell(estimated(name, found), repr(mean), f"{mean!r}, {entry['low']!r} to {high!r}", True)

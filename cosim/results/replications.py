@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cosim.contract.errors import SetupError
 from cosim.results.figures import Figure, measured, warnings
-from cosim.results.student import interval
+from cosim.results.student import floor, interval
 
 if TYPE_CHECKING:
     from cosim.results.executor import JobResult
 
 SEED = "run.seed"
-_LEVELS = ("dB", "dBm")  # units of what may be below 0
 # What is better, the most telling first: figure -> +1 more, -1 less, and what the best one does.
 GOALS: Mapping[str, tuple[int, str]] = {
     "completion_ratio": (1, "completes most tasks"),
@@ -77,10 +76,9 @@ def estimate(entries: Iterable[Figure | None]) -> MeanEstimate | None:
     values, unit = [float(entry["value"]) for entry in known], str(known[0].get("unit") or "")
     mean, half = interval(values)
     width = half if isfinite(half) else 0.0
-    least = 0.0 if min(values) >= 0.0 and unit not in _LEVELS else -inf
     bound = any(entry.get("at_least") for entry in known)
-    known_half = half if isfinite(half) else None
-    return MeanEstimate(mean, known_half, max(least, mean - width), mean + width, len(values), unit, bound)
+    low, known_half = max(floor(values, unit), mean - width), half if isfinite(half) else None
+    return MeanEstimate(mean, known_half, low, mean + width, len(values), unit, bound)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from cosim.contract.condition import Condition, ConditionError, Named
 from cosim.contract.errors import SetupError
 from cosim.contract.units import convert
 from cosim.results.compare import paired
-from cosim.results.student import quantile, variance
+from cosim.results.student import floor, quantile, variance
 
 Verdict = Literal["meets", "misses", "undecided"]
 Sample = Mapping[str, float | None]  # figures of a run; FIGURE.high is inf where its value is a lower bound
@@ -210,6 +210,7 @@ class Smallest:
             figures = {}
             for goal in self.goals:
                 mean, low, high = self.bounds(index, goal.figure)
+                low = max(low, floor(one.values(goal.figure), self._units(goal.figure)))
                 figures[goal.figure] = {"mean": mean, "low": low, "high": high if isfinite(high) else None}
             rows.append({"value": values[index], "runs": len(one.samples), "verdict": one.verdict, "figures": figures})
         return rows

@@ -7,10 +7,11 @@ its continued fraction (26.5.8), evaluated by Lentz's method.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import exp, isfinite, lgamma, log, sqrt
+from collections.abc import Iterable, Sequence
+from math import exp, inf, isfinite, lgamma, log, sqrt
 
 _TINY = 1e-300
+_LEVELS = ("dB", "dBm")  # units of what may be below 0
 
 
 def cdf(t: float, freedom: float) -> float:
@@ -64,6 +65,11 @@ def interval(values: list[float], level: float = 0.95) -> tuple[float, float]:
     if n < 2:
         return mean, float("nan")
     return mean, quantile(0.5 + level / 2, n - 1) * sqrt(variance(values) / n)
+
+
+def floor(values: Iterable[float], unit: str = "") -> float:
+    """The bound below the mean of figures: 0 where none of the `values` is below 0, -inf else and for levels in dB."""
+    return 0.0 if min(values, default=-1.0) >= 0.0 and unit not in _LEVELS else -inf
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

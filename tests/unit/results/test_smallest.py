@@ -93,6 +93,22 @@ def test_a_value_at_the_limit_stays_undecided_and_widens_the_interval():
     assert one.lowest(3) == 2
 
 
+@pytest.mark.parametrize(("goal", "stops"), [("late_share < 5 %", True), ("snr > 1 dB", False)])
+def test_the_interval_stops_at_0_where_nothing_is_below_it(goal, stops):
+    one = Smallest(
+        1,
+        goals_in(goal),
+        lambda index, first, count: [{"late_share": value, "snr": value} for value in (0.0, 0.0, 0.0, 0.0, 1.0)],
+        {"late_share": "1", "snr": "dB"}.__getitem__,
+        most=5,
+    )
+    one.run()
+    (figures,) = (found["figures"] for found in one.as_dict([1]))
+    (entry,) = figures.values()
+    assert entry["mean"] == pytest.approx(0.2)
+    assert entry["low"] == 0.0 if stops else entry["low"] < 0.0
+
+
 def test_no_value_is_shown_to_meet():
     one = search([0.9, 0.8, 0.2])
     assert one.run() is None
