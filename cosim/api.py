@@ -19,7 +19,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from io import StringIO
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -198,7 +197,7 @@ def calibrate(
     The folder `out`/NAME gets the overlay, the draws and `calibration.json`. Raises `ScenarioError` for a scenario,
     data or a method that do not fit, and for a job of several problems, which is for `cosim calibrate`.
     """
-    from cosim.twin.scenario.work import RUNS, carry_out, works
+    from cosim.twin.scenario.work import carry_out, works
     from cosim.twin.search.meter import Budget
 
     with _file_of(scenario) as file:
@@ -210,9 +209,8 @@ def calibrate(
             raise ScenarioError(loaded.problem("calibrate.job", f"has {len(tasks)} problems", hint))
         block = loaded.scenario.calibrate
         assert block is not None
-        time = seconds if seconds is not None else block.budget.time
         found, _ = carry_out(
-            tasks[0], loaded, folder, budget=Budget(runs or block.budget.runs or RUNS, inf if time is None else time),
+            tasks[0], loaded, folder, budget=Budget(**block.budget.limits(runs, seconds)),
             seed=block.seed if seed is None else seed, method=method or block.method, progress=progress,
         )  # fmt: skip
     return found

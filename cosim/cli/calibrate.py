@@ -107,6 +107,7 @@ def calibrate(
             follow_run(scenario, overrides or [], follow, folder, seed, workers or None, say, as_json)
             return
         from cosim.twin.scenario.work import works
+        from cosim.twin.search.meter import Budget
 
         tasks = works(loaded, overrides or [], folder=folder, data=data, held_back=held_back, workers=workers)
         for work in tasks:
@@ -117,11 +118,10 @@ def calibrate(
         if screen_only:
             _screen(tasks, seed, as_json)
             return
+        limit = Budget(**block.budget.limits(runs, None if budget is None else time_of(budget, "budget")))
         if truths:
-            limit = _budget(budget, runs, block.budget.time, block.budget.runs)
             _coverage(tasks, truths, limit, seed, method or block.method, say, as_json)
             return
-        limit = _budget(budget, runs, block.budget.time, block.budget.runs)
         found = []
         for work in tasks:
             own = folder if len(tasks) == 1 else folder / _file(work.task.name)
@@ -190,14 +190,6 @@ def _own_service(
         f"its level varies by {found.identified.levels.deviation:.1%}"
     )
     return found.scenario
-
-
-def _budget(time_text: str | None, runs: int | None, seconds: float | None, declared: int | None) -> Budget:
-    from cosim.twin.scenario.work import RUNS
-    from cosim.twin.search.meter import Budget
-
-    limit = seconds if time_text is None else time_of(time_text, "budget")
-    return Budget(runs or declared or RUNS, math.inf if limit is None else limit)
 
 
 def _carry_out(

@@ -10,7 +10,7 @@ calibrate:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -206,6 +206,11 @@ class BudgetBlock(Block):
 
     runs: Annotated[int, Field(ge=1, strict=True)] | None = Field(None, description="simulated runs")
     time: Period | None = Field(None, description="wall-clock time")
+
+    def limits(self, runs: int | None = None, seconds: float | None = None) -> dict[str, Any]:
+        """`runs` and `seconds` (s) that a search may take: those given, else these; without what neither sets."""
+        found = {"runs": runs or self.runs, "seconds": self.time if seconds is None else seconds}
+        return {key: limit for key, limit in found.items() if limit is not None}
 
 
 class FollowBlock(Block):

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from cosim.scenario.free import Free
     from cosim.scenario.load import Loaded
 
-RUNS = 20_000  # simulated runs, if neither the scenario nor the caller sets them
-
 
 @dataclass(frozen=True, slots=True)
 class Work:

@@ -1,10 +1,13 @@
 """The whole way from telemetry with known parameters to values with intervals."""
 
+import math
+
 import numpy as np
 import pytest
 
 from cosim.contract.errors import ScenarioError
 from cosim.contract.seals import DamagedError
+from cosim.scenario.calibrate import BudgetBlock
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.fitting.screen import sensitivities
@@ -75,6 +78,13 @@ def by_name(answer):
 
 
 def test_a_power_curve_is_found_with_intervals():
+def test_limits_that_are_given_come_before_those_of_the_scenario():
+    block = BudgetBlock.model_validate({"runs": 300, "time": "1 min"})
+    assert Budget(**block.limits()) == Budget(300, 60.0)
+    assert Budget(**block.limits(50, 5.0)) == Budget(50, 5.0)
+    assert Budget(**BudgetBlock().limits()) == Budget() == Budget(20_000, math.inf)
+
+
     answer = calibrate(power_problem(), budget=Budget(4_000))
     found = by_name(answer)
     assert answer.method == "least squares"
