@@ -20,12 +20,13 @@ from operator import attrgetter
 
 import numpy as np
 
+from cosim.contract.records import Flags
 from cosim.twin.judgement.course import EXACT, LEAST, Course, Floats, scale_of
 from cosim.twin.judgement.subject import FALSE, NODE, RECORDING, SURE, Judged, JudgedStatistic, Subject
 from cosim.twin.judgement.table import LEVELS, NAMES, RELATIVE, SCALE, TABLE, CheckedStatistic, figures
 from cosim.twin.problem import Case
 
-_TAIL, _IN_TAIL = 0.1, 10  # share of simulations in a tail, and their number at least, as Pickands' estimate needs
+TAIL, _IN_TAIL = 0.1, 10  # share of simulations in a tail, and their number at least, as Pickands' estimate needs
 _SURE = 12.0  # e-folds of the chance for a difference that matters where simulations never differ: 6e-6
 
 
@@ -38,7 +39,7 @@ def judge(judged: Judged, made: Floats, draws: Floats, part: str = "") -> list[J
         return []
     found: list[JudgedStatistic] = []
     for s, subject in enumerate(judged.subjects):
-        usable = np.isfinite(judged.known[s]) & (np.isfinite(made[:, s]).mean(axis=0) > 1.0 - _TAIL)
+        usable = np.isfinite(judged.known[s]) & (np.isfinite(made[:, s]).mean(axis=0) > 1.0 - TAIL)
         kept = np.flatnonzero(usable)
         if not len(kept):
             continue
@@ -67,11 +68,13 @@ def _row(
     )  # fmt: skip
 
 
-def _off(real: Floats, made: Floats, draws: Floats, least: Floats) -> tuple[Floats, Floats, Floats, Floats] | None:
+def _off(real: Floats, made: Floats, draws: Floats, least: Floats) -> tuple[Floats, Floats, Floats] | None:
     """How far a measurement (k,) and simulations (n, k) are from what is linear in the draws (n, d), in deviations.
 
-    Besides, how much a deviation of each value moves each statistic (k, d), and the deviations (k,). None where there
-    are no values, or too many of them for so few simulations.
+    The measurement is the first of the rows (1 + n, k). Besides, how much a deviation of each value moves each
+    statistic (1 + n, k, d), and the deviations (k,). What is linear is found without the row in question: a simulation
+    that has bent the line to itself would seem nearer to it than a measurement can be. None where there are no values,
+    or too many of them for so few simulations.
     """
     spread = draws.std(axis=0)
     moving = spread > 1e-12 * (np.abs(draws.mean(axis=0)) + 1e-300)
@@ -79,14 +82,21 @@ def _off(real: Floats, made: Floats, draws: Floats, least: Floats) -> tuple[Floa
     if not 0 < scaled.shape[1] < len(made) // 4:
         return None
     design = np.concatenate([np.ones((len(made), 1)), scaled], axis=1)
-    slopes = np.linalg.lstsq(design, made, rcond=None)[0]
-    scale = np.maximum((made - design @ slopes).std(axis=0), least / _SURE)
-    return (real - slopes[0]) / scale, (made - slopes[0]) / scale, (slopes[1:] / scale).T, scale
+    inverse = np.linalg.pinv(design)
+    lines, leverage = inverse @ made, np.einsum("ij,ji->i", design, inverse)
+    rest = made - design @ lines
+    without = lines - inverse.T[:, :, None] * (rest / np.maximum(1.0 - leverage, EXACT)[:, None])[:, None, :]
+    lines = np.concatenate([lines[None], without])
+    scale = np.maximum(rest.std(axis=0), least / _SURE)
+    rows = (np.concatenate([real[None], made]) - lines[:, 0]) / scale
+    return rows, np.swapaxes(lines[:, 1:] / scale, 1, 2), scale
 
 
-def _fitting(per: Floats, wide: float = 1.0) -> Floats:
-    """(d, k) the values that suit statistics best, weighed against so many times the draws' own spread."""
-    return np.asarray(np.linalg.solve(per.T @ per + np.eye(per.shape[1]) / wide**2, per.T))
+def _rest(rows: Floats, per: Floats, by: Flags, wide: float = 1.0) -> Floats:
+    """What is left of `rows` (n, k) by the values, as `wide` as draws, that suit the statistics `by` (k,) best."""
+    some = per[:, by]
+    weighed = np.swapaxes(some, 1, 2) @ some + np.eye(per.shape[2]) / wide**2
+    return np.asarray(rows - np.squeeze(per @ np.linalg.solve(weighed, np.swapaxes(some, 1, 2) @ rows[:, by, None]), 2))
 
 
 def _left_over(real: Floats, made: Floats, draws: Floats, checks: Sequence[CheckedStatistic]) -> tuple[Floats, Floats]:
@@ -95,9 +105,9 @@ def _left_over(real: Floats, made: Floats, draws: Floats, checks: Sequence[Check
     if found is None:
         middle = np.median(made, axis=0)
         return real - middle, made - middle
-    off, rows, per, scale = found
-    fitting = _fitting(per)
-    return (off - per @ fitting @ off) * scale, (rows - rows @ fitting.T @ per.T) * scale
+    rows, per, scale = found
+    left = _rest(rows, per, np.ones(len(scale), np.bool_)) * scale
+    return left[0], left[1:]
 
 
 def chance(real: float, made: Floats, least: float, side: int) -> tuple[float, Floats]:
@@ -106,41 +116,32 @@ def chance(real: float, made: Floats, least: float, side: int) -> tuple[float, F
     `least` and `side` are the table's.
     """
     n = len(made)
-    many = min(max(int(_TAIL * n), _IN_TAIL), n // 2)
     middle, scale = float(made.mean()), max(float(made.std()), least / _SURE, 1e-300)
     off, away_real = (made - middle) / scale, (real - middle) / scale
     # Each by the mean and deviation of the others, as `real` is; so both are Student's, whose e-folds are taken.
     rest = off * np.sqrt(n / (n - 1.0) / np.maximum(1.0 - off**2 / (n - 1.0), 1e-9))
     rows_of, real_of = (np.sign(z) * (n - 1.0) / 2.0 * np.log1p(z**2 / (n - 1.0))
                         for z in (rest, np.float64(away_real / np.sqrt(1.0 + 1.0 / n))))  # fmt: skip
-    found, each = 1.0, np.ones(n)
-    for sign in (1.0, -1.0):
-        if side * sign < 0.0:
-            continue
-        rows, value = sign * rows_of, float(sign * real_of)
-        ordered = np.sort(rows)
-        begin = max(float(ordered[-many - 1]), 0.0)
-        away = np.maximum(rows - begin, 0.0)
-        total = max(float(away.sum()), float(many))  # no tail is shorter than a normal one
-        k = many if total <= many else min(max(2.0 * total**2 / float((away**2).sum()), 2.0), many)  # that count
-        share = many / n
-        far = share * (1.0 + max(value - begin, 0.0) / total) ** -k
-        own = share * (1.0 + away / np.maximum(total - away, many - 1.0)) ** (1.0 - k)
-        found = min(found, float(far if value > begin else np.mean(rows >= value)))
-        shares = (n - np.searchsorted(ordered, rows)) / n
-        each = np.minimum(each, np.where(away > 0.0, own, shares))
-    both = 2.0 if side == 0 else 1.0
-    return min(1.0, both * found), np.minimum(1.0, both * each)
+    ways = [_beyond(float(sign * real_of), sign * rows_of) for sign in (1.0, -1.0) if side * sign >= 0.0]
+    return min(1.0, len(ways) * min(p for p, _ in ways)), np.minimum(1.0, len(ways) * np.min([p for _, p in ways], 0))
 
 
-def _beyond(value: float, made: Floats) -> float:
-    """How likely one more of simulated logarithms of p (n,), whose tail is exponential, is as great as `value`."""
-    many = min(max(int(_TAIL * len(made)), _IN_TAIL), len(made) // 2)
-    ordered = np.sort(made)
-    begin = float(ordered[-many - 1])
-    if value <= begin:
-        return float(np.mean(made >= value))
-    return many / len(made) * float((1.0 + (value - begin) / max(float((ordered[-many:] - begin).sum()), 1.0)) ** -many)
+def _beyond(value: float, rows: Floats) -> tuple[float, Floats]:
+    """How likely one more of `rows` (n,) is as great as `value`, and (n,) as each of them, by the others.
+
+    They are e-folds of chances, so their tail is exponential and exceeds any bound by 1 in the mean, or by more.
+    """
+    n = len(rows)
+    many = min(max(int(TAIL * n), _IN_TAIL), n // 2)
+    ordered = np.sort(rows)
+    begin = max(float(ordered[-many - 1]), 0.0)
+    away = np.maximum(rows - begin, 0.0)
+    total = max(float(away.sum()), float(many))
+    k = many if total <= many else min(max(2.0 * total**2 / float((away**2).sum()), 2.0), many)  # that count
+    far = many / n * (1.0 + max(value - begin, 0.0) / total) ** -k
+    own = many / n * (1.0 + away / np.maximum(total - away, many - 1.0)) ** (1.0 - k)
+    shares = (n - np.searchsorted(ordered, rows)) / n
+    return float(far if value > begin else np.mean(rows >= value)), np.where(away > 0.0, own, shares)
 
 
 def _shifted(found: list[JudgedStatistic]) -> list[JudgedStatistic]:
@@ -183,7 +184,7 @@ def corrected(found: Sequence[JudgedStatistic]) -> list[JudgedStatistic]:
         share = 1.0 if len(at) == len(found) else 2.0
         least = -np.log(np.min([np.asarray(found[k].null) for k in at], axis=0)) if at else np.empty(0)
         for k in at:
-            p = _beyond(-float(np.log(max(found[k].p, np.finfo(np.float64).tiny))), least)
+            p, _ = _beyond(-float(np.log(max(found[k].p, np.finfo(np.float64).tiny))), least)
             adjusted[k] = min(share * max(p, found[k].p), 1.0)
     return [replace(one, adjusted=adjusted[k], null=None) for k, one in enumerate(found)]
 
@@ -225,20 +226,19 @@ def others(parts: Sequence[tuple[Judged, Floats]], draws: Floats) -> list[Judged
     linear = _off(real, made, draws, np.full(len(real), check.least)) if columns else None
     if linear is None:
         return []
-    off_real, off, per, scale = linear
+    rows, per, scale = linear
     found = []
     for name in names:
         mine = np.array([name_of(subject) == name for subject, *_ in columns])
         at = [j for j, one in enumerate(columns) if mine[j] and TABLE[one[3]].name == "mean"]
         if not at or mine.all():
             continue
-        fitting = _fitting(per[~mine], SURE)  # what is accused has moved and narrowed the draws
-        apart, usual = (x - x @ fitting.T @ per[~mine].T for x in (off_real[~mine], off[:, ~mine]))
-        apart = float(np.mean((apart / np.maximum(usual.std(axis=0), EXACT)) ** 2))
+        rest = _rest(rows, per, ~mine, SURE)  # what is accused has moved and narrowed the draws
+        usual = np.maximum(rest[1:, ~mine].std(axis=0), EXACT)
+        apart = float(np.mean((rest[0, ~mine] / usual) ** 2))
         for j in at if check is RECORDING or apart < SURE**2 else ():  # a node is named if the rest agree
-            rest = off_real[j] - per[j] @ fitting @ off_real[~mine]
-            left = off[:, j] - off[:, ~mine] @ fitting.T @ per[j]
-            row = _row(columns[j][0], check, "", float(real[j]), made[:, j], float(rest * scale[j]), left * scale[j])
+            left = rest[:, j] * scale[j]
+            row = _row(columns[j][0], check, "", float(real[j]), made[:, j], float(left[0]), left[1:])
             found.append(replace(row, others=apart))
     return found
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cosim.twin.judgement.course import Course
-from cosim.twin.judgement.judge import chance, corrected, judge, of_case, others, worst
+from cosim.twin.judgement.judge import _left_over, chance, corrected, judge, of_case, others, worst
 from cosim.twin.judgement.pairs import pairs
 from cosim.twin.judgement.subject import RECORDING, Judged, JudgedStatistic, Subject
 from cosim.twin.judgement.table import ORDERLY, TABLE, WARM, figures
@@ -218,6 +218,27 @@ def test_more_statistics_and_fewer_simulations_make_no_more_false_words():
         one = of_case(Case(observed, made))
         odd += bool(worst(corrected(judge(one, one.made(np.array(draws), range(24)), np.array(draws))), 6))
     assert odd <= 1
+
+
+def test_simulations_are_judged_as_a_measurement_is():
+    """Draws with long tails bend what is linear in them: a run that is left in seems nearer to it than data can be."""
+    random, check = np.random.default_rng(12), TABLE[NAMES.index("bursts")]
+    real, runs = [], []
+    for _ in range(1500):
+        draws = random.standard_t(3, (41, 2))
+        rows = draws @ random.standard_normal((2, 8)) + random.standard_normal((41, 8))
+        left, others = _left_over(rows[0], rows[1:], draws[1:], [check] * 8)
+        real.append(np.abs(left).max())
+        runs.append(np.abs(others).max(axis=1).mean())
+    assert np.mean(real) == pytest.approx(np.mean(runs), rel=0.04)
+
+
+def test_a_shape_has_no_edge_at_which_chance_makes_two_kinds_of_it():
+    """Where a tenth of the values lie at the lowest, half of the samples have their first tenth just above it."""
+    random, of = np.random.default_rng(13), TABLE[NAMES.index("lower edge")].of
+    some = np.array([of(Course(np.maximum(random.random(80), 0.1), scale=0.5)) for _ in range(400)])
+    assert np.isfinite(some).all()
+    assert np.abs(some - some.mean()).max() < 4.0 * some.std()
 
 
 def test_too_few_values_say_nothing():
