@@ -61,11 +61,11 @@ def _between(high: float, low: float) -> Callable[[Course], float]:
 
 
 def _over(a: float, b: float, c: float, d: float) -> Callable[[Course], float]:
-    """From quantile `b` to `a` over from `d` to `c`, as a logarithm."""
+    """From quantile `b` to `a` over the same and from `d` to `c`: a share, as one of both may be next to nothing."""
 
     def over(course: Course) -> float:
         one, two = course.at(a) - course.at(b), course.at(c) - course.at(d)
-        return math.log(one / two) if not course.load and min(one, two) > EXACT * course.scale else _NAN
+        return one / (one + two) if not course.load and one + two > EXACT * course.scale else _NAN
 
     return over
 
@@ -87,12 +87,6 @@ def _variation(c: Course) -> float:
     """Standard deviation over the mean above the lowest value."""
     above = float(c.values.mean()) - float(c.ordered[0])
     return float(c.values.std()) / above if above > 0.0 else 0.0
-
-
-def _asymmetry(c: Course) -> float:
-    """The third moment, as its root."""
-    deviation = float(c.values.std())
-    return float(np.cbrt(((c.values - c.values.mean()) ** 3).mean()) / deviation) if deviation > 0.0 else 0.0
 
 
 def _far_together(c: Course) -> float:
@@ -128,8 +122,8 @@ def neighbours(c: Course) -> dict[str, float]:
     return {name: correlation(c.ranks, ranks(values)) for name, values in c.others.items()}
 
 
-def _law(name: str, of: Callable[[Course], float], remedy: str = LAW) -> CheckedStatistic:
-    return CheckedStatistic(name, _shape(of), SHAPE, remedy, law=True)
+def _law(name: str, of: Callable[[Course], float], remedy: str = LAW, least: float = SHAPE) -> CheckedStatistic:
+    return CheckedStatistic(name, _shape(of), least, remedy, law=True)
 
 
 TABLE: tuple[CheckedStatistic, ...] = (
@@ -144,12 +138,11 @@ TABLE: tuple[CheckedStatistic, ...] = (
     _law("spread", _between(0.9, 0.1)),
     _law("upper tail", _between(0.98, 0.5)),
     _law("lower tail", _between(0.5, 0.02)),
-    _law("lower half", _over(0.5, 0.02, 0.25, 0.02)),
-    _law("far tail", _over(0.99, 0.5, 0.9, 0.5)),
-    _law("lower edge", _over(0.1, 0.0, 0.25, 0.0)),
+    _law("lower half", _over(0.5, 0.02, 0.25, 0.02), least=RELATIVE),
+    _law("far tail", _over(0.99, 0.5, 0.9, 0.5), least=RELATIVE),
+    _law("lower edge", _over(0.1, 0.0, 0.25, 0.0), least=RELATIVE),
     _law("skewness", _lean),
     _law("variation", _variation),
-    _law("asymmetry", _asymmetry),
     _law("modes", _modes, MODES),
     CheckedStatistic("share of the commonest value", _shape(lambda c: c.commonest), RELATIVE,
           "a sensor that stood still, a limit, or a word for a missing value", 1),
