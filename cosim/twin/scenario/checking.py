@@ -15,12 +15,12 @@ from dataclasses import replace
 import numpy as np
 
 from cosim.contract.errors import Problem, ScenarioError
-from cosim.results.outliers import PART
+from cosim.results.outliers import OUTLIER, PART, far
 from cosim.twin.judgement.course import LEAST, decimal_step, rounded
 from cosim.twin.problem import Floats, MeasuredSignal
 from cosim.twin.scenario.recording import Pairs, RecordingReader
 from cosim.twin.scenario.rows import of_each_node
-from cosim.twin.telemetry.hygiene import ALONE, examine, share_of
+from cosim.twin.telemetry.hygiene import ALONE, UNITS, examine, share_of
 from cosim.twin.telemetry.quantities import Quantity, Rows, ValuePairing
 
 _FAR = 20.0  # times beyond all that the bounds make: refused, as units differ by 60 times or more but for bits
@@ -122,6 +122,9 @@ def usual(pairs: Pairs, simulated: Mapping[str, Floats]) -> dict[str, frozenset[
             for kind in ("outliers", "stuck", "steps", "limit")
             if sum(kind in one for one in found) >= (1.0 if kind in ("outliers", "limit") else PART * len(rows))
         }
+        longest = ALONE * max(float(row.max() / np.median(row)) for row in rows)
+        if values.min() > 0.0 and far(values, OUTLIER).sum() == 1 and values.max() <= longest * np.median(values):
+            often.add("outliers")  # a single one is the end of a long tail where simulations reach nearly as far
         if values.max() > ALONE * max(float(row.max()) for row in rows):
             often.discard("outliers")
         own = kinds.setdefault(label.partition("\0")[0], often)

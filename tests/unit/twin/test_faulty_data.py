@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from cosim.contract.errors import ScenarioError
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.problem import CalibrationProblem, Case, Floats, MeasuredSignal
+from cosim.twin.scenario.checking import usual
 from cosim.twin.search.meter import Budget
 from cosim.twin.space import Parameter, Space
+from cosim.twin.telemetry.hygiene import examine
 
 LOAD = np.random.default_rng(1).uniform(0, 1, 120)
 TRUTH = np.array([2.7, 3.6])
@@ -92,3 +96,14 @@ def test_one_value_is_refused():
     values[3] = 4.0
     with pytest.raises(ScenarioError, match="1 measured values cannot determine 2 parameters"):
         calibrate(problem(values), budget=Budget(runs=3000))
+
+
+@pytest.mark.parametrize(("longest", "excused"), [(11.5, True), (40.0, False), (1e4, False)])
+def test_the_end_of_a_long_tail_is_no_outlier_where_simulations_reach_nearly_as_far(longest, excused):
+    random = np.random.default_rng(15)
+    rows = np.exp(0.555 * np.clip(random.standard_normal((25, 386)), -3.8, 3.8))  # to 8 times the median
+    values = np.append(np.minimum(rows[0], 5.0), longest)
+    assert [one.kind for one in examine({"up": MeasuredSignal(values, "s")})[1]] == ["outliers"]
+    measured = SimpleNamespace(measured=SimpleNamespace(values=values))
+    found = usual({"up": (None, measured)}, {"up": 2.0 * rows[1:]})  # by other values, all take longer
+    assert ("outliers" in found.get("up", ())) is excused
