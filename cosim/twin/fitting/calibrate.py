@@ -437,9 +437,9 @@ class _Session:
             if self.best[k] == self.start_units[k]:
                 both[1, k] = both[0, k]  # exactly as declared, not by way of the cube
         found = [before_and_after(case, both, seeds, part, self.draws) for case, part in self.cases]
-        self.runs.count += 2 * len(seeds) * len(found)
+        self.runs.count += sum(runs for *_, runs in found)
         names = ("the fit", "the data held back")
-        worse = {name: judged for name, (judged, less) in zip(names, found, strict=False) if less}
+        worse = {name: judged for name, (judged, less, _) in zip(names, found, strict=False) if less}
         fit, held = found[0][0], found[1][0] if len(found) > 1 else None
         estimates = tuple(self._estimate(k, both) for k in range(len(self.space)))
         self.figures["misfit_after"] = self.loss

@@ -20,11 +20,11 @@ EDGE = 0.5 * (1.0 - LEVEL)  # of the bounds: so near to one lies what the interv
 
 def before_and_after(
     case: Case, both: Floats, seeds: Sequence[int], part: str, draws: Sequence[Floats] | Floats = ()
-) -> tuple[Judgement, bool]:
-    """The gaps of the two points `both` (2, d) in values, under the same seeds.
+) -> tuple[Judgement, bool, int]:
+    """The gaps of the two points `both` (2, d) in values, under the same seeds, and how many runs they took.
 
-    And whether the second is clearly farther from what was measured, beyond chance and beyond how far runs with `draws`
-    (n, d) are from one another: the values that the fitted data leave open. Takes two runs a seed, or three.
+    Between them, whether the second is clearly farther from what was measured, beyond chance and beyond how far runs
+    with `draws` (n, d) are from one another: the values that the fitted data leave open.
     """
     simulated = [case.simulate(both, seed) for seed in seeds]
 
@@ -40,7 +40,7 @@ def before_and_after(
         return found
 
     judged = Judgement(case.name or part, gaps(case.observed, rows(0)), gaps(case.observed, rows(1)))
-    worse = False
+    worse, runs = False, 2 * len(seeds)
     if any(signal.weight > 0.0 for signal in case.observed.values()):
         misfit = Misfit(case.observed)
         first, second = np.moveaxis(np.stack([misfit.left_out(one) for one in simulated]), 1, 0)
@@ -49,8 +49,9 @@ def before_and_after(
         if worse and len(seeds) > 1:  # a run is as far off where those near saturation differ much
             own = [{name: np.asarray(one[name])[1:] for name in case.observed} for one in simulated]
             drawn = [case.simulate(draws[k % len(draws)][None], seed) for k, seed in enumerate(seeds) if len(draws)]
+            runs += len(drawn)
             worse = not float(second[:, 0].mean()) <= misfit.usual(drawn or own)
-    return judged, worse
+    return judged, worse, runs
 
 
 def summed(simulated: Sequence[Gap]) -> Gap:

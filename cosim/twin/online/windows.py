@@ -213,7 +213,7 @@ class OnlineStudy:
             if not self._drift.usual or np.array_equal(values, self.numbers):  # nothing was to be gained
                 self._drift.restart(self._misfits(first))
             return "rejected"
-        judged, _ = before_and_after(case, np.stack([self.numbers, values]), self._seeds, "held back")
+        judged, *_ = before_and_after(case, np.stack([self.numbers, values]), self._seeds, "held back")
         self.numbers = values
         self.adopted.append(replace(found, held_back=judged))
         self._drift.restart(self._misfits(first))

@@ -263,11 +263,17 @@ def test_values_that_do_worse_elsewhere_are_told():
         WAITS.parameters, TRUE_WAITS[0], strict=True
     )])  # fmt: skip
     odd = {"response": MeasuredSignal(0.08 + 0.001 * np.random.default_rng(1).random(80), "s")}
-    answer = calibrate(
-        CalibrationProblem("odd", right, Case(odd, waits), waits_problem().held_back), budget=Budget(6_000)
-    )
+    later, rows = waits_problem().held_back.observed, []
+
+    def counted(values, seed):
+        rows.append(len(values))
+        return waits(values, seed)
+
+    problem = CalibrationProblem("odd", right, Case(odd, counted), Case(later, counted))
+    answer = calibrate(problem, budget=Budget(6_000))
     assert any("less with the data held back" in warning for warning in answer.warnings)
 
+    assert answer.runs == sum(rows)  # with those that the warning took
 
 def test_a_model_that_cannot_be_right_says_so():
     two = {"response": MeasuredSignal(np.repeat([0.06, 0.3], 40), "s")}
