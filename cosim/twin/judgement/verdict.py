@@ -25,6 +25,7 @@ class Verdicts:
     of_law: int  # rows of the law of durations that matter
     farthest: float  # deviations of the row that is farthest off, of those that say something of fitted values
     bent: int  # the most values whose law is another than the model's
+    least: float  # p of the row that is least likely, of those that matter
 
 
 def verdict(cases: Sequence[tuple[Case, str]], draws: Floats, seeds: Sequence[int]) -> Verdicts:
@@ -54,6 +55,7 @@ def verdict(cases: Sequence[tuple[Case, str]], draws: Floats, seeds: Sequence[in
         sum(one.law and one.matters and one.subject.signal in durations for one in fitted),
         max((abs(one.deviations) for one in fitted), default=0.0),
         max((counts.get(one.subject.signal, 0) for one in fitted if one.law), default=0),
+        min((one.adjusted for one in rows if one.matters), default=1.0),
     )
 
 

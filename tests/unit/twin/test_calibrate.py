@@ -11,6 +11,7 @@ from cosim.scenario.calibrate import BudgetBlock
 from cosim.twin.fitting.calibrate import calibrate
 from cosim.twin.fitting.misfit import Misfit
 from cosim.twin.fitting.screen import sensitivities
+from cosim.twin.judgement.verdict import Verdicts
 from cosim.twin.problem import CalibrationProblem, Case, MeasuredSignal
 from cosim.twin.search import Budget
 from cosim.twin.space import Parameter, Space
@@ -77,7 +78,6 @@ def by_name(answer):
     return {estimate.name: estimate for estimate in answer.estimates}
 
 
-def test_a_power_curve_is_found_with_intervals():
 def test_limits_that_are_given_come_before_those_of_the_scenario():
     block = BudgetBlock.model_validate({"runs": 300, "time": "1 min"})
     assert Budget(**block.limits()) == Budget(300, 60.0)
@@ -85,6 +85,7 @@ def test_limits_that_are_given_come_before_those_of_the_scenario():
     assert Budget(**BudgetBlock().limits()) == Budget() == Budget(20_000, math.inf)
 
 
+def test_a_power_curve_is_found_with_intervals():
     answer = calibrate(power_problem(), budget=Budget(4_000))
     found = by_name(answer)
     assert answer.method == "least squares"
@@ -272,8 +273,8 @@ def test_values_that_do_worse_elsewhere_are_told():
     problem = CalibrationProblem("odd", right, Case(odd, counted), Case(later, counted))
     answer = calibrate(problem, budget=Budget(6_000))
     assert any("less with the data held back" in warning for warning in answer.warnings)
-
     assert answer.runs == sum(rows)  # with those that the warning took
+
 
 def test_a_model_that_cannot_be_right_says_so():
     two = {"response": MeasuredSignal(np.repeat([0.06, 0.3], 40), "s")}
@@ -350,6 +351,24 @@ def two_of_four(values, seed):
     whole = np.repeat(TRUE_WAITS, len(values), axis=0)
     whole[:, 1], whole[:, 2] = work, delay
     return waits(whole, seed)
+
+
+@pytest.mark.parametrize(("least", "told"), [
+    ((0.009,), 0), ((0.5,), 0), ((0.02, 0.002), 0), ((0.02, 0.0002), 1),
+])  # fmt: skip
+def test_few_simulations_that_are_silent_near_the_level_have_a_second_look(monkeypatch, least, told):
+    looks = []
+
+    def looked(cases, draws, seeds):
+        looks.append(len(draws))
+        return Verdicts((), (f"look {len(looks) - 1}",), None, 0, 0.0, 0, least[len(looks) - 1])
+
+    monkeypatch.setattr("cosim.twin.fitting.calibrate.verdict", looked)
+    answer = calibrate(waits_problem(), budget=Budget(700))
+    assert len(looks) == len(least)
+    assert looks[-1] >= 2 * looks[0] or len(looks) == 1
+    assert 2 * looks[-1] <= 700
+    assert f"look {told}" in answer.warnings
 
 
 def test_a_budget_that_is_too_small_says_what_it_needs():
