@@ -75,7 +75,6 @@ class Summaries:
             if signal.weight > 0.0 and np.isfinite(signal.values).any()
         }
         self.observed = np.concatenate([one.observed for one in self._signals.values()])
-        self.names = tuple(name for name, one in self._signals.items() for _ in one.observed)
 
     def of(self, simulated: Mapping[str, Floats]) -> Floats:
         """(n, k); NaN in rows that could not be simulated."""

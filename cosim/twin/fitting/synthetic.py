@@ -42,8 +42,7 @@ class _Region:
     def inside(self, points: Floats) -> NDArray[np.bool_]:
         along = points @ self.axes
         within = (along >= self.low) & (along <= self.high) & (points >= 0.0) & (points <= 1.0)
-        all_of: NDArray[np.bool_] = np.logical_and.reduce(within, axis=1)
-        return all_of
+        return np.asarray(within.all(axis=1))
 
     def features(self, points: Floats, squares: bool) -> Floats:
         """(n, f) of points: 1, all coordinates along the axes scaled to -1..1, and their products."""
@@ -100,13 +99,16 @@ class Emulator:
         left = summaries @ self._kept - terms @ self._mean
         self._log_scale = self._scales(region.features(points[kept], False), left, d)
         spread = np.exp(0.5 * region.features(points[kept], False) @ self._log_scale)
-        noise = (left / spread).T @ (left / spread) / freedom
+        # The weights of the summaries suit these runs: in-sample the variance is too low by 1 - k / n, and they suit
+        # others worse by as much (J. Hartlap et al., A&A 464, 2007; W. Percival et al., MNRAS 439, 2014).
+        fresh = (1.0 + terms.shape[1] / len(left)) / max(1.0 - len(scale) / freedom, 0.5) ** 2
+        noise = fresh * (left / spread).T @ (left / spread) / freedom
         extra = extra + EXACT**2 * np.eye(len(extra))
         noise = noise + self._kept.T @ extra @ self._kept + 1e-9 * np.eye(len(noise))
         self._root = np.linalg.inv(np.linalg.cholesky(noise))
         freedom = max(len(scale) - d, 1)
-        made = ((summaries - terms @ mean) @ self._whiten) ** 2
-        self._usual = float(np.quantile(made.sum(axis=1), 1.0 - 0.5 * FALSE)) / freedom
+        made = _without_itself(terms, (((summaries - terms @ mean) @ self._whiten) ** 2).sum(axis=1))
+        self._usual = float(np.quantile(made, 1.0 - 0.5 * FALSE)) / freedom
         off = observed - terms @ mean
         distances = ((off @ self._whiten) ** 2).sum(axis=1)
         nearest = int(np.argmin(distances))
@@ -121,11 +123,11 @@ class Emulator:
         """(1 + d, r) coefficients of the log variance, whose mean over the points is 0."""
         if len(left) < 20 * (1 + d):
             return np.zeros((1 + d, left.shape[1]))
-        logs = np.log(left**2 + 1e-12)
-        found = _solve(features, logs)
-        found[1:] = np.clip(found[1:], -1.5, 1.5)
-        made = features @ found
-        found[0] -= made.mean(axis=0)
+        found = _solve(features, np.log(left**2 + 1e-12))
+        # Less what is chance (W. James, C. Stein, 1961): log chi squared varies by pi^2 / 2, even points by 1 / 3.
+        chance = 1.5 * math.pi**2 / len(left)
+        found[1:] = np.clip(found[1:] * np.maximum(1.0 - chance / found[1:] ** 2, 0.0), -1.5, 1.5)
+        found[0] -= (features @ found).mean(axis=0)
         return found
 
     @property
@@ -150,6 +152,17 @@ class Emulator:
         white = ((self._observed - mean) * np.exp(-0.5 * logs)) @ self._root.T
         simulated = -0.5 * (white**2).sum(axis=1) / widened**2 - 0.5 * logs.sum(axis=1)
         return np.where(self.region.inside(points), simulated, -np.inf)
+
+
+def _without_itself(features: Floats, distances: Floats) -> Floats:
+    """(n,) squared `distances` of rows as they are from what is fitted to all the others, as a measurement's is.
+
+    Each has bent mean and covariance to itself (R. Cook, S. Weisberg, Residuals and Influence in Regression, 1982).
+    """
+    kept = np.maximum(1.0 - np.einsum("ij,ji->i", features, np.linalg.pinv(features)), EXACT)
+    freedom = max(len(features) - features.shape[1], 2)
+    within = distances / kept
+    return np.asarray((freedom - 1) / freedom * within / np.maximum(1.0 - within / freedom, EXACT) / kept)
 
 
 def _near(features: Floats, summaries: Floats) -> NDArray[np.bool_]:
@@ -217,7 +230,7 @@ def synthetic(
     points = sample(first) if sample is not None else random.random((first, d))
     summaries = draw(points, 0)
     region = _first_region(points, summaries, observed, start)
-    made, widened, off = points, 1.0, 0.0
+    made, widened = points, 1.0
     for turn in range(1, rounds):
         some = region.draw(first if turn == 1 else first // 2, random)
         if len(some) < first:  # the rest where the posterior is, a little wider
@@ -233,13 +246,12 @@ def synthetic(
         emulator = Emulator(region, points[usable], summaries[usable], observed, extra)
         ratio = emulator.unexplained
         widened = math.sqrt(ratio) if ratio > emulator.doubtful else 1.0
-        off = emulator.off if widened > 1.0 else 0.0
         made = _sample(emulator, points[usable], believed, widened, random, count)
         if turn < rounds - 1:
             region = _around(made, region)
     if sampling is not None:
         made = _no_narrower(made, emulator.slopes(np.median(made, axis=0)), sampling)
-    return Posterior(made, "synthetic likelihood", widened, off)
+    return Posterior(made, "synthetic likelihood", widened, emulator.off if widened > 1.0 else 0.0)
 
 
 def _no_narrower(made: Floats, slopes: Floats, sampling: Floats) -> Floats:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cosim.twin.fitting.posterior import independent, laplace
 from cosim.twin.fitting.summaries import Summaries
-from cosim.twin.fitting.synthetic import synthetic
+from cosim.twin.fitting.synthetic import Emulator, _Region, _without_itself, synthetic
 from cosim.twin.problem import MeasuredSignal
 
 
@@ -174,7 +174,7 @@ def test_summaries_leave_out_what_is_missing_and_what_has_no_weight():
     kept = Summaries(
         {"a": MeasuredSignal(values), "b": MeasuredSignal(values, weight=0.0), "c": MeasuredSignal(values, paired=True)}
     )
-    assert set(kept.names) == {"a", "c"}
+    assert len(kept.observed) == 5 + 5  # of "a" mean, deviation and quartiles, of "c" its values
     whole = np.nan_to_num(values, nan=2.0)[None]
     assert np.isfinite(kept.observed).all()
     assert np.allclose(kept.of({"a": whole, "c": whole}), kept.observed)
@@ -211,3 +211,34 @@ def test_no_interval_is_narrower_than_the_sample_allows():
     bound = 2.0 * 1.645 * (0.5 + float(found.middle[0])) / np.sqrt(count)  # Cramer and Rao, of an exponential law
     assert np.diff(narrow.interval(), axis=0)[0, 0] < 0.5 * bound
     assert 0.85 * bound < high[0] - low[0] < 1.3 * bound
+
+
+def test_rows_are_as_far_off_as_from_what_is_fitted_without_them():
+    random = np.random.default_rng(14)
+    terms = np.concatenate([np.ones((40, 1)), random.standard_normal((40, 2))], axis=1)
+    rows = terms @ random.standard_normal((3, 6)) + random.standard_normal((40, 6))
+
+    def fitted(some):
+        lines = np.linalg.lstsq(terms[some], rows[some], rcond=None)[0]
+        left = rows - terms @ lines
+        return np.einsum("ij,ij->i", left @ np.linalg.inv(left[some].T @ left[some] / (some.sum() - 3)), left)
+
+    without = [fitted(np.arange(40) != k)[k] for k in range(40)]
+    found = _without_itself(terms, fitted(np.ones(40, np.bool_)))
+    assert found == pytest.approx(without, rel=1e-6)
+    assert np.mean(found) > 1.3 * np.mean(fitted(np.ones(40, np.bool_)))
+
+
+def test_an_emulator_of_few_runs_knows_what_it_does_not_know():
+    """100 runs show how 14 summaries vary together: the emulator expects a measurement to be as far off as it is."""
+    random, squares = np.random.default_rng(15), []
+    for _ in range(150):
+        mixed = 0.3 * np.eye(14) + 0.15 * random.standard_normal((14, 14))
+        slopes, places = random.standard_normal((2, 14)), random.random((101, 2))
+        made = places @ slopes + random.standard_normal((101, 14)) @ mixed.T
+        region = _Region(np.eye(2), np.zeros(2), np.ones(2))
+        emulator = Emulator(region, places[1:], made[1:], made[0], np.zeros((14, 14)))
+        # Widened without end, only the normalisation is left.
+        likely, alone = (emulator.log_likelihood(places[:1], wide)[0] for wide in (1.0, 1e9))
+        squares.append(2.0 * (alone - likely) / 2.0)
+    assert 0.85 < np.mean(squares) < 1.2
