@@ -42,7 +42,7 @@ INTERRUPTED = "interrupted"
 _PER_REPLICATE = 40  # runs of the budget for each repetition of the start and of the judgement
 _WEAK = 0.3  # changes below this many deviations over seeds cannot be distinguished from chance
 DRAWS = 200  # of the posterior that an answer keeps
-_WRONG, _AT_MOST = 4.0, 10.0  # times, of intervals under a model that is reported to lack a cause
+_AT_MOST = 10.0  # times, of intervals under a model that is reported to lack a cause
 _BENT = 0.35  # times the root of the number of values, of intervals under a law that these do not follow
 
 
@@ -416,15 +416,14 @@ class _Session:
 
         `worst` is the number of deviations by which a statistic of the data is out of reach, 0 if none is. Predictions
         of such a model may be close, because its values are bent to the data; what the values mean is a separate
-        question. So draws are widened by the misfit itself, at most `SURE` times, and intervals `_WRONG` times or
-        more.
+        question. So draws are widened by the misfit itself, at most `SURE` times, and intervals by all of `worst`.
 
         Another law of the data bends values by a share of the spread of the data. This share does not shrink with their
         number n, while an interval shrinks with the root of n. `bent` is this root times `_BENT`, 0 where the law fits.
         """
         already = self.figures.get("widened", 1.0)
         of_draws = max(1.0, min(worst / SURE, SURE) / already)
-        factor = max(of_draws, min(max(worst, _WRONG), _AT_MOST) / already if worst else 1.0, bent / already)
+        factor = max(of_draws, min(worst, _AT_MOST) / already, bent / already)
         if factor <= 1.0:
             return
         away = self.ends - self.best

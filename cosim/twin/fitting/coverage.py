@@ -8,7 +8,6 @@ side a bias.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -44,6 +43,8 @@ def coverage(
     notify: Callable[[int, int], None] | None = None,
 ) -> tuple[IntervalCoverage, ...]:  # fmt: skip
     """Calibrate `count` truths of which the data are simulated. Parameters without effect are left out."""
+    from scipy.stats import chisquare
+
     space = problem.space
     random = np.random.default_rng(np.random.SeedSequence([seed, 0x736263]))
     units = EDGE + (1.0 - 2.0 * EDGE) * space.sample(count, random)  # nearer to the bounds intervals end there
@@ -69,10 +70,8 @@ def coverage(
             ranks.append(float(np.mean(draws < truth[j])))
         if ranks:
             bins = np.histogram(ranks, BINS, (0.0, 1.0))[0]
-            expected = len(ranks) / BINS
-            half = 0.5 * float(((bins - expected) ** 2 / expected).sum())
-            chance = math.exp(-half) * (1.0 + half)  # of chi squared with 4 degrees of freedom
-            found.append(IntervalCoverage(p.name, held, len(ranks), tuple(bins.tolist()), chance > FALSE))
+            even = bool(chisquare(bins).pvalue > FALSE)
+            found.append(IntervalCoverage(p.name, held, len(ranks), tuple(bins.tolist()), even))
     return tuple(found)
 
 

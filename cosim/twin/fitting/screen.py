@@ -100,8 +100,7 @@ def identify(covariance: Floats, names: Sequence[str]) -> tuple[Identity, ...]:
     sd = np.sqrt(np.maximum(np.diag(covariance), 1e-30))
     correlation = covariance / np.outer(sd, sd)
     ridge = correlation + 1e-6 * np.eye(len(sd))
-    alone = 1.0 / np.sqrt(np.diag(np.linalg.inv(ridge)))  # over sd: what is left when the others are known
-    ratio = 1.0 / alone
+    ratio = np.sqrt(np.diag(np.linalg.inv(ridge)))  # how many times better each is known if the others are
     vague = ((ratio > 5.0) & (sd > 0.03)) | ((ratio > 2.0) & (sd > 0.5 * PRIOR_SD))
     strong = (np.abs(correlation) > CORRELATED) & ~np.eye(len(sd), dtype=np.bool_)
     vague |= (strong & vague).any(axis=1) & (sd > 0.03)  # known only together with a vague one

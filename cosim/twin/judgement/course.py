@@ -113,9 +113,8 @@ class Course:
         if not self.tasks or len(self.values) < LEAST or self.times is None or np.ptp(self.times) == 0.0:
             return {}
         created, n = self.times, len(self.values)
-        rounding = 1e-6 * float(
-            np.median(self.values)
-        )  # clocks have so few digits; what is alike is not ranked by them
+        # Clocks have so few digits; what is alike is not ranked by them.
+        rounding = 1e-6 * float(np.median(self.values))
         response = np.round(self.values / rounding) * rounding if rounding else self.values
         ended = created + response
         last = np.maximum.accumulate(ended)[:-1]  # of the answers to earlier tasks

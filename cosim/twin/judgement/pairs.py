@@ -7,11 +7,8 @@ import numpy as np
 from cosim.results.outliers import OUTLIER, robust
 from cosim.twin.judgement.course import EXACT, LEAST, correlation, ranks
 from cosim.twin.judgement.subject import BEYOND, FALSE
-from cosim.twin.judgement.table import ORDERLY
+from cosim.twin.judgement.table import ORDERLY, SHAPE
 from cosim.twin.problem import Case, Floats
-
-_VARIED = 0.2  # times the median: by less, tasks have no order that could be compared
-_IN_FLIGHT = 2.0  # times the longest task, at the end of a recording: pairs that are left out
 
 
 def pairs(case: Case, values: Floats, seed: int, part: str = "") -> list[str]:
@@ -22,8 +19,9 @@ def pairs(case: Case, values: Floats, seed: int, part: str = "") -> list[str]:
         signal = case.observed[name]
         real, row = signal.values, np.asarray(made[name], np.float64)[0]
         kept = np.isfinite(real) & np.isfinite(row)
-        if signal.times is not None and kept.any():  # what was in flight at the end, and held these up, is not recorded
-            kept &= signal.times < np.nanmax(signal.times) - _IN_FLIGHT * real[kept].max()
+        if signal.times is not None and kept.any():
+            # What was in flight at the end is not recorded. It came within the longest time, what it held up in twice.
+            kept &= signal.times < np.nanmax(signal.times) - 2.0 * real[kept].max()
         real, row = real[kept], row[kept]
         if len(real) < LEAST:
             continue
@@ -37,7 +35,7 @@ def pairs(case: Case, values: Floats, seed: int, part: str = "") -> list[str]:
             center, spread = robust(ratio)
             far &= np.abs(ratio - center) > OUTLIER * max(spread, EXACT)
         along = correlation(ranks(real), ranks(row))
-        if np.ptp(row) > _VARIED * np.median(row) and along < BEYOND / np.sqrt(len(real)):
+        if np.ptp(row) > 2 * SHAPE * np.median(row) and along < BEYOND / np.sqrt(len(real)):
             answered.append(
                 f"tasks of {subject} do not take longer where those made again do (rank correlation {along:.2f}): "
                 f"{ORDERLY}"

@@ -263,7 +263,7 @@ def _levels(recordings: Sequence[Recorded], station: ServiceStation, seed: int) 
     step = 0.05
     for created, ended in recordings:
         cuts = np.array_split(np.arange(len(created)), _WINDOWS)
-        made = np.empty((24, 2, _WINDOWS))
+        made = np.empty((REPEATS, 2, _WINDOWS))
         for k in range(len(made)):
             drawn = _draws(len(created), random)
             for side, factor in enumerate((1.0 - step, 1.0 + step)):

@@ -84,11 +84,8 @@ class Drift:
     def _usual(self) -> tuple[float, float]:
         """Mean and standard deviation of a further misfit; the fewer are known, the wider."""
         count = len(self.usual)
-        mean = math.fsum(self.usual) / count
-        deviation = max(self.spread * mean, self.floor)
-        if count > 1:
-            variance = math.fsum((x - mean) ** 2 for x in self.usual) / (count - 1)
-            deviation = max(deviation, math.sqrt(variance))
+        mean, deviation = float(np.mean(self.usual)), float(np.std(self.usual, ddof=1)) if count > 1 else 0.0
+        deviation = max(deviation, self.spread * mean, self.floor)
         return mean, deviation * math.sqrt(1.0 + 1.0 / count) * (1.0 + 1.0 / count)
 
 
@@ -155,20 +152,18 @@ class OnlineStudy:
                 act, self._settled = self._calibrate(self._begin()), number + 1 + self._last
             elif self._settled is not None and number >= self._settled:
                 act, self._settled = self._calibrate(number + 1 - self._last), None
-        report = WindowReport(number, *span, misfit, self._drift.statistic, drift, act, self.values)
-        self.reports.append(report)
         for old in range(len(self._cases) - 2 * self._last):
             self._cases[old] = Case({}, case.simulate)  # nothing looks back farther
-        return report
+        return self._report(span, misfit, act, drift=drift)
 
     def skip(self, span: Span) -> WindowReport:
         """Nothing was measured in the next window."""
         self._spans.append(span)
         self._cases.append(Case({}, lambda values, seed: {}))  # noqa: ARG005 - the signature of a simulation
-        statistic = self._drift.statistic
-        report = WindowReport(
-            len(self.reports), *span, float("nan"), statistic, drift=False, act="", values=self.values
-        )
+        return self._report(span, float("nan"))
+
+    def _report(self, span: Span, misfit: float, act: Act = "", *, drift: bool = False) -> WindowReport:
+        report = WindowReport(len(self.reports), *span, misfit, self._drift.statistic, drift, act, self.values)
         self.reports.append(report)
         return report
 

@@ -58,9 +58,8 @@ def write(path: Path, calibration: Calibration, free: Sequence[Free] = ()) -> Pa
 def read(place: Path) -> list[dict[str, Any]]:
     """The draws in the folder of a calibration, or beside an overlay file. Raises `ScenarioError`."""
     if not place.exists():
-        raise ScenarioError(
-            Problem(f"there is no file or folder '{place}'", "twin", hint="a folder of 'cosim calibrate'")
-        )
+        hint = "a folder of 'cosim calibrate'"
+        raise ScenarioError(Problem(f"there is no file or folder '{place}'", "twin", hint=hint))
     folder = place if place.is_dir() else place.parent
     files = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
     if place.name.endswith(SUFFIX):

@@ -32,6 +32,7 @@ from cosim.results.again import AdapterState, adapter_states
 from cosim.results.load import load as load_run
 from cosim.scenario.load import Loaded, load
 from cosim.scenario.plan.compile import compile_plan
+from cosim.twin.fitting.posterior import LEVEL
 from cosim.twin.prediction.coupled import coupled, named_change, quantities_of, with_events
 from cosim.twin.prediction.predict import Band, band
 from cosim.twin.prediction.reported import Reported, named, quantities
@@ -61,7 +62,7 @@ class WhatIfAnswer:
 def what_if(
     scenario: Path, run: Path, candidates: Mapping[str, Sequence[str]], *, folder: Path, horizon: float = 300.0,
     warm: float | None = None, now: float | None = None, draws: Sequence[Mapping[str, float]] = (),
-    count: int | None = None, level: float = 0.9, seed: int = 1, overrides: Sequence[str] = (),
+    count: int | None = None, level: float = LEVEL, seed: int = 1, overrides: Sequence[str] = (),
     workers: int | None = None, hosts: bool = False, exact: bool = False,
 ) -> list[WhatIfAnswer]:  # fmt: skip
     """Answers for "as it is" and for every candidate (name -> overrides), from `now` (s of the run; its end so far) on.

@@ -85,7 +85,7 @@ def _size(name: str, measured: Floats, rows: Floats) -> tuple[list[Problem], lis
     ]
     made = f"the scenario makes {low:.4g} to {high:.4g} within all bounds"
     text = f"'{name}': the measured median is {middle:.4g}, and {made}"
-    if ratio >= _FAR or (times and ratio >= 5.0):
+    if ratio >= _FAR or (times and ratio >= UNITS):
         what = f"{times[0]} too {'large' if larger else 'small'}: is 'unit' right?" if times else ""
         what = what or f"{max(middle / usual, usual / middle):.3g} times off: another unit, or another quantity"
         return [Problem(f"{text}: {what}", "calibrate.observed", hint="say the unit of the column with 'unit:'")], []

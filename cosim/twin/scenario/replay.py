@@ -47,11 +47,7 @@ def tasks_of_run(run: Run, names: Iterable[str], sizes: Sequence[str], span: Spa
 
 
 def tasks_of_table(
-    table: Table,
-    block: ReplayBlock,
-    devices: Mapping[str, Sequence[str]],
-    nodes: Codes,
-    findings: list[Finding],
+    table: Table, block: ReplayBlock, devices: Mapping[str, Sequence[str]], nodes: Codes, findings: list[Finding]
 ) -> tuple[Tasks, bool]:
     """The tasks in a table, one a row, and whether their times count from 1970.
 

@@ -10,10 +10,9 @@ from cosim.scenario.calibrate import SPACING
 from cosim.twin.judgement.course import LEAST
 from cosim.twin.judgement.pairing import NODES
 from cosim.twin.scenario.recording import RecordingReader
+from cosim.twin.telemetry.hygiene import UNITS
 from cosim.twin.telemetry.measured import RecordedSeries
 from cosim.twin.telemetry.quantities import Rows
-
-_SIZES = 5.0  # times the mean in the scenario, of replayed sizes
 
 
 def of_each_node(one: RecordedSeries) -> Iterator[tuple[int, Rows]]:
@@ -69,7 +68,7 @@ def size_warnings(recording: RecordingReader) -> list[str]:
             middle = float(np.median(values[values > 0.0]))
             ratio = max(middle / law.mean, law.mean / middle)
             binary = law.law == "fixed" and any(abs(ratio / 1.024**n - 1.0) < 1e-3 for n in (1, 2, 3))
-            if ratio > _SIZES or binary:
+            if ratio > UNITS or binary:
                 what = "a unit by 1024 and one by 1000" if binary else f"say the unit with 'units: {{{size}: UNIT}}'"
                 warned.append(f"{subject}: in the middle {middle:.4g}, and the scenario says {law.mean:.4g}: {what}")
     return warned

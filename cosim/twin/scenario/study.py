@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +38,6 @@ from cosim.twin.telemetry.quantities import Quantity, Rows, ValuePairing
 
 Simulator = Callable[[Floats, int, Pairs], dict[str, Floats]]
 _POINTS = 24  # of the bounds at which it is asked whether the scenario can make what was measured
-_KEPT = 8  # answers that are kept: fit and held-back data are simulated by the same runs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -355,20 +354,18 @@ class _Shared:
     """Simulates once what several parts of the data ask for."""
 
     def __init__(self, simulator: Simulator, parts: Mapping[str, Pairs]) -> None:
-        self._simulator = simulator
         self._parts = parts
-        self._pairs = {f"{part} {name}": pair for part, pairs in parts.items() for name, pair in pairs.items()}
-        self._kept: OrderedDict[tuple[bytes, int], dict[str, Floats]] = OrderedDict()
+        pairs = {f"{part} {name}": pair for part, pairs in parts.items() for name, pair in pairs.items()}
+
+        @lru_cache(8)  # fit and held-back data are simulated by the same runs
+        def made(values: bytes, shape: tuple[int, ...], seed: int) -> dict[str, Floats]:
+            return simulator(np.frombuffer(values).reshape(shape).copy(), seed, pairs)
+
+        self._made = made
 
     def run(self, values: Floats, seed: int) -> dict[str, Floats]:
-        values = np.ascontiguousarray(np.atleast_2d(values), np.float64)
-        key = values.tobytes(), seed
-        if key not in self._kept:
-            self._kept[key] = self._simulator(values, seed, self._pairs)
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return self._kept[key]
+        values = np.atleast_2d(np.asarray(values, np.float64))
+        return self._made(values.tobytes(), values.shape, seed)
 
     def part(self, name: str) -> Callable[[Floats, int], Mapping[str, Floats]]:
         """The `simulate` of one part."""

@@ -8,7 +8,6 @@ points left out of it (R2 below `CREDIBLE`) proposes nothing: then points are dr
 
 from __future__ import annotations
 
-import math
 import warnings
 
 import numpy as np
@@ -56,20 +55,14 @@ class Process:
 
 def improvement(mean: Floats, sd: Floats, best: float) -> Floats:
     """Expected improvement on `best` of normal predictions."""
+    from scipy.stats import norm
+
     z = (best - mean) / sd
-    density = np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
-    below = 0.5 * np.array([math.erfc(-value / math.sqrt(2)) for value in z])
-    made: Floats = sd * (z * below + density)
-    return made
+    return np.asarray(sd * (z * norm.cdf(z) + norm.pdf(z)))
 
 
 def bayesian(
-    meter: Meter,
-    first: Floats,
-    random: np.random.Generator,
-    *,
-    at_once: int = 2,
-    most: int = 400,
+    meter: Meter, first: Floats, random: np.random.Generator, *, at_once: int = 2, most: int = 400
 ) -> SearchResult:
     """Run `first` (n, d), then `at_once` proposals at a time until nothing more is to be expected.
 

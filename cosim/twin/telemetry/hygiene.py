@@ -24,15 +24,14 @@ from cosim.sources.tables.timing import apart, gaps, holes, regular, runs, sampl
 from cosim.twin.judgement import course
 from cosim.twin.judgement.course import LEAST
 from cosim.twin.judgement.subject import BEYOND, FALSE
+from cosim.twin.judgement.table import SHAPE
 from cosim.twin.problem import CalibrationProblem as Task
 from cosim.twin.problem import Floats, MeasuredSignal, Observed
 
 _FITTED, _HELD_BACK = "fitted data: ", "data held back: "
 _DRIFTS = 0.03  # of the median, that is reported: a meter of class 3 may be off by as much (IEC 62053-23)
-_PERCENT = 5.0  # from which on a load is no fraction: nothing is loaded five times
+UNITS = 5.0  # times off, from which on another unit is likely: the nearest are bits and bytes, 8 times apart
 ALONE = 1.5  # times as far from the median as all others: an outlier
-_BETTER = 0.2  # correlation with a lag than without
-_APART = 0.2  # of the range, that no value lies in where there are two kinds
 _STRONG = 0.5  # correlation: a large effect (J. Cohen, Statistical Power Analysis, 1988, 3.2)
 _BROKEN = {"missing values", "impossible values", "lying node", "no values", "frozen time"}
 _SIGNED = {"level", "gain", "angle", "length", "acceleration", "price"}  # dimensions whose values may be negative
@@ -63,7 +62,7 @@ def bounds(unit: str) -> tuple[float, float]:
 def share_of(load: Floats) -> float | None:
     """What a node's load (m,) is a share of: 1, 100 where it is a percentage, None where it is no share."""
     top = float(np.nanmax(load)) if np.isfinite(load).any() else np.nan
-    return 1.0 if top <= 1.01 else 100.0 if _PERCENT < top <= 101.0 else None
+    return 1.0 if top <= 1.01 else 100.0 if UNITS < top <= 101.0 else None
 
 
 def examine(
@@ -203,11 +202,9 @@ class _Examined:
             return True
         own = times[rows]
         unknown = ~np.isfinite(own)
-        if unknown.any():
+        if count := int(unknown.sum()):
             self.values[rows[unknown]] = np.nan
-            self._note(
-                "time order", node, f"{int(unknown.sum())} rows have no time; they are blanked", int(unknown.sum())
-            )
+            self._note("time order", node, f"{count} rows have no time; they are blanked", count)
         back = int((np.diff(own[~unknown]) < 0.0).sum())
         if back:
             self._note("time order", node, f"time goes back {_count(back, 'time')}", back)
@@ -293,7 +290,7 @@ class _Examined:
             between = [*(ordered[ordered > others.max()][:1] - others.max()),
                        *(others.min() - ordered[ordered < others.min()][-1:])]  # fmt: skip
             kept = values[np.isfinite(values)]
-            if len(kept) < self.rules.least or max(between, default=0.0) < _APART * float(np.ptp(kept)):
+            if len(kept) < self.rules.least or max(between, default=0.0) < 2 * SHAPE * float(np.ptp(kept)):
                 return  # one kind, most of which are nearly equal: nothing but chance is between two kinds
             message = f"{count} of {len(values)} values lie far from the median {middle:g}, the farthest {worst:g}"
             self._note("outliers", node, f"{message}: two kinds of rows, or faults; kept", count)
@@ -368,10 +365,8 @@ class _Examined:
         along = correlation(time, rest)
         if abs(along) > max(_STRONG, 4.0 / math.sqrt(len(value))) and abs(change) > _DRIFTS:
             way = "rises" if change > 0.0 else "falls"
-            message = (
-                f"{way} by {abs(change):.0%} in the time measured though its load does not: a meter that drifts, or "
-            )
-            self._note("drift", node, f"{message}a cause beside the load", len(value))
+            message = f"{way} by {abs(change):.0%} in the time measured though its load does not: a meter that drifts,"
+            self._note("drift", node, f"{message} or a cause beside the load", len(value))
 
     def _loads(self) -> None:
         """The load of one node is a fraction, that of another a percentage."""
@@ -381,19 +376,15 @@ class _Examined:
                 if np.isfinite(self.load[rows]).any()}  # fmt: skip
         low = [name for name, top in tops.items() if 0.0 < top <= 1.0]
         for name, top in tops.items():
-            if low and top > _PERCENT:
-                message = (
-                    f"its load goes up to {top:.4g}, that of {low[0]} to {tops[low[0]]:.4g}: percent and fractions?"
-                )
-                self._note("unit", name, message, len(self.nodes[name]))
+            if low and top > UNITS:
+                message = f"its load goes up to {top:.4g}, that of {low[0]} to {tops[low[0]]:.4g}"
+                self._note("unit", name, f"{message}: percent and fractions?", len(self.nodes[name]))
 
     def _missing(self) -> None:
         missing = np.isnan(self.signal.values)
         if missing.any():
-            share = float(missing.mean())
-            self._note(
-                "missing values", "", f"{int(missing.sum())} values ({share:.1%}) are missing", int(missing.sum())
-            )
+            count = int(missing.sum())
+            self._note("missing values", "", f"{count} values ({missing.mean():.1%}) are missing", count)
 
     def _periods(self) -> None:
         """Nodes that were measured together cover the same period; one that does not has another clock, or a gap."""
@@ -404,9 +395,8 @@ class _Examined:
         for node, message in apart(spans, self.rules.gap, "nodes").items():
             self._note("period", node, message, len(spans[node]))
         for node, faster in speeds(spans).items():
-            message = (
-                f"time goes {abs(faster):.2%} {'faster' if faster > 0.0 else 'slower'} than on other nodes: its clock"
-            )
+            way = "faster" if faster > 0.0 else "slower"
+            message = f"time goes {abs(faster):.2%} {way} than on other nodes: its clock"
             self._note("clock", node, message, len(spans[node]))
 
 
@@ -443,7 +433,7 @@ def lag(cause: Floats, effect: Floats, most: int = 20) -> SignalLag | None:
     if not known or not np.isfinite(without):
         return None
     best, _, shift = max(known)
-    return SignalLag(shift, best, without) if shift and best >= _STRONG and best >= without + _BETTER else None
+    return SignalLag(shift, best, without) if shift and best >= _STRONG and best >= without + 2 * SHAPE else None
 
 
 def correlation(cause: Floats, effect: Floats, shift: int = 0) -> float:

@@ -269,4 +269,4 @@ def constants():
 def test_numbers_that_decide_have_a_reason_beside_them():
     found = list(constants())
     assert not [one for one in found if not one[2]]
-    assert len(found) <= 142  # 161 before there was one table
+    assert len(found) <= 74  # 161 before there was one table
