@@ -12,18 +12,40 @@ not computed. A line `[request, time]` on standard output says when a result was
 from __future__ import annotations
 
 import json
+import os
 import queue
 import socket
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from http.client import HTTPConnection
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
+T = TypeVar("T")
 Request = list[int]  # as on standard input
 PORT, SERVICE, KERNEL = 8600, 8500, "histogram"
 PATIENCE = 600.0  # s for one answer
+READY = 90.0  # s until the service, or the program of another edge, takes connections
+
+
+def ended(failed: Any) -> None:
+    """End the program with a thread of it that fails: who waits for an answer learns so that none comes."""
+    traceback.print_exception(failed.exc_value)
+    os._exit(1)
+
+
+def patiently(connect: Callable[[], T]) -> T:
+    """What `connect` makes once the other side has started. Raises its `OSError` after `READY`."""
+    until = time.monotonic() + READY
+    while True:
+        try:
+            return connect()
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)
 
 
 class Edge:
@@ -36,6 +58,7 @@ class Edge:
         }  # fmt: skip
         self.work: queue.Queue[Request] = queue.Queue()
         self.lock = threading.Lock()
+        threading.excepthook = ended
         listener = socket.create_server(("0.0.0.0", PORT), backlog=64)
         self.start(self.listen, listener)
         for (_, q), line in self.lines.items():
@@ -64,7 +87,7 @@ class Edge:
         while True:
             kind, request, length = line.get()
             if other is None:
-                other = socket.create_connection((address, PORT), PATIENCE)
+                other = patiently(lambda: socket.create_connection((address, PORT), PATIENCE))
                 other.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             other.sendall(json.dumps([kind, request, length]).encode() + b"\n" + bytes(length))
 
@@ -83,12 +106,7 @@ class Edge:
 
     def compute(self) -> None:
         connection = HTTPConnection("127.0.0.1", SERVICE, timeout=PATIENCE)
-        while True:
-            try:
-                connection.connect()
-                break
-            except OSError:  # the service starts
-                time.sleep(0.2)
+        patiently(connection.connect)
         while True:
             request = self.work.get()
             _, _, side, target, size, output = request

@@ -21,10 +21,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from http.client import HTTPConnection
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection, HTTPException
 from itertools import product
 from pathlib import Path
-from queue import Queue
+from queue import Empty, Queue
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ SIDES = (192, 335, 514)  # pixels of the pictures in their place: areas in the s
 COUNTS = (50, 100, 200, 500, 1000)
 KERNEL = "histogram"
 PATIENCE = 600.0  # s for one answer
+LOOKING = 1.0  # s between two looks at whether the run goes on
 STARTING = 900.0  # s, for the run of the edges, if images are to be built
 AHEAD = 0.1  # s before requests come in, for the word of it
 PACKED = 10  # a picture on a link is so many times smaller
@@ -80,9 +82,13 @@ class Line:
                 if number < 0:
                     break
                 time.sleep(max(0.0, arrival - time.monotonic()))
-                connection.request("POST", f"/run/{KERNEL}?size={side}", body=bytes(3 * side * side))
-                answer = connection.getresponse()
-                answer.read()
+                try:
+                    connection.request("POST", f"/run/{KERNEL}?size={side}", body=bytes(3 * side * side))
+                    answer = connection.getresponse()
+                    answer.read()
+                except (OSError, HTTPException) as error:
+                    errors.append(f"{self.edge.node.name} does not answer: {error!r}")
+                    break
                 if answer.status != 200:
                     errors.append(f"{self.edge.node.name} answered {answer.status}")
                 ended[number] = time.monotonic()
@@ -148,24 +154,19 @@ class Waiting:
 def carried_out(edges: list[Running], one: Instance, decision: Decision) -> float:
     """s, measured, until the last result is where it is wanted."""
     begun = time.monotonic() + 0.05
-    last = np.zeros(len(edges))
 
     def way(a: int, b: int, size: float) -> float:
         return float(one.transfer * size * np.hypot(*(one.place[a] - one.place[b])))
 
-    def edge(q: int) -> None:
+    def edge(q: int) -> float:
         mine = np.flatnonzero(decision == q)
         sides = [SIDES[MEGABYTES.index(one.input[z])] for z in mine]
         jobs = [(begun + way(one.source[z], q, one.input[z]), side) for z, side in zip(mine, sides, strict=True)]
         ended = Line(edges[q]).serve(jobs)
-        last[q] = max((t + way(q, one.target[z], one.output[z]) for t, z in zip(ended, mine, strict=True)), default=0.0)
+        return max((t + way(q, one.target[z], one.output[z]) for t, z in zip(ended, mine, strict=True)), default=0.0)
 
-    threads = [threading.Thread(target=edge, args=(q,)) for q in range(len(edges))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return float(last.max() - begun)
+    with ThreadPoolExecutor(len(edges)) as pool:
+        return max(pool.map(edge, range(len(edges)))) - begun
 
 
 class Linked:
@@ -174,7 +175,8 @@ class Linked:
     def __init__(self, kind: str, folder: Path) -> None:
         self.kind, self.folder, self.stack = kind, folder, contextlib.ExitStack()
         self.transfer = TRANSFER / QUICKER  # until it is measured
-        self.answers: Queue[tuple[int, float]] = Queue()
+        self.answers: Queue[tuple[int, float] | str] = Queue()  # request and time, or which edge has left
+        self.programs: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Linked:
         try:
@@ -193,15 +195,14 @@ class Linked:
         for group in groups.values():
             self.stack.callback(_gone, group)
         log = self.stack.enter_context((self.folder / "run.log").open("w"))
-        run = subprocess.Popen([*words, "--out", str(self.folder / "runs")], stdout=log, stderr=log)
+        self.process = run = subprocess.Popen([*words, "--out", str(self.folder / "runs")], stdout=log, stderr=log)
         self.stack.callback(run.wait, 120.0)
         self.stack.callback(run.terminate)
         until = time.monotonic() + STARTING
         services: dict[str, int] = {}
         while len(services) < len(names) or not list(self.folder.glob("runs/*/*/frames/.lock")):
             if run.poll() is not None or time.monotonic() > until:
-                said = (self.folder / "run.log").read_text()[-2000:]
-                raise RuntimeError(f"the run of the edges has not started: {said}")
+                raise RuntimeError(f"the run of the edges has not started: {self._said()}")
             time.sleep(0.5)
             services = running(set(names.values()))
         (lock,) = self.folder.glob("runs/*/*/frames/.lock")
@@ -210,31 +211,55 @@ class Linked:
             edge_nodes._limit(groups[names[node.name]], services[names[node.name]], node)
         code = (Path(__file__).parent / "edge_program.py").read_text(encoding="utf-8")
         peers = json.dumps({q: str(WIRE.addresses()[q + 1]) for q in range(len(names))})
-        self.programs = []
         for q, node in enumerate(nodes()):
             enter = [sys.executable, "-m", "cosim", "shell", names[node.name], "--run", str(self.run), "--"]
             python = sys.executable if self.kind == "netns" else "python3"
             words = [*enter, python, "-c", code, str(q), str(node.concurrency), peers]
-            program = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-            self.programs.append(program)
-            self.stack.callback(program.wait, 60.0)
-            self.stack.callback(program.stdin.close)  # type: ignore[union-attr]
-            threading.Thread(target=self._hear, args=(program.stdout,), daemon=True).start()
+            self._enter(node.name, words)
 
     def __exit__(self, *_: object) -> None:
         self.stack.close()
 
-    def _hear(self, stream: Any) -> None:
+    def _enter(self, name: str, words: list[str]) -> None:
+        """Start the program of an edge."""
+        program = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.programs.append(program)
+        self.stack.callback(program.wait, 60.0)
+        self.stack.callback(program.stdin.close)  # type: ignore[union-attr]
+        threading.Thread(target=self._hear, args=(name, program.stdout), daemon=True).start()
+
+    def _hear(self, name: str, stream: Any) -> None:
         with stream:
             for line in stream:
                 self.answers.put(tuple(json.loads(line)))
+        self.answers.put(f"the program of {name} has ended")
+
+    def _said(self) -> str:
+        """The last words of the run."""
+        return (self.folder / "run.log").read_text()[-2000:]
+
+    def _answer(self) -> float:
+        """When the next result was at its target. Raises `RuntimeError` once none can come any more."""
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            try:
+                answer = self.answers.get(timeout=LOOKING)
+            except Empty:
+                if self.process.poll() is not None:
+                    raise RuntimeError(f"the run of the edges has ended: {self._said()}") from None
+                continue
+            if isinstance(answer, str):
+                raise RuntimeError(f"{answer}, and with it a request; the run says: {self._said()}")
+            return answer[1]
+        raise RuntimeError(f"no edge has answered within {PATIENCE:g} s")
 
     def _do(self, requests: dict[int, list[list[int]]], count: int) -> list[float]:
         """s from the arrival of the requests, by the edges where they come in, to each result at its target."""
         at = time.monotonic() + AHEAD
         for q, mine in requests.items():
-            print(json.dumps([at, mine]), file=self.programs[q].stdin, flush=True)
-        return [self.answers.get(timeout=PATIENCE)[1] - at for _ in range(count)]
+            with contextlib.suppress(BrokenPipeError):  # `_answer` reports that the program has ended
+                print(json.dumps([at, mine]), file=self.programs[q].stdin, flush=True)
+        return [self._answer() - at for _ in range(count)]
 
     def _travel(self) -> None:
         """Measure what a MB takes over a unit of distance, on every way alone: without computation and result."""

@@ -1,6 +1,13 @@
 """The five real edges of `benchmarks.five_edges`."""
 
+import contextlib
+import http.server
+import json
 import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +15,7 @@ import pytest
 from benchmarks import edge_nodes, five_edges
 from cosim.scenario.load import load
 from cosim.scenario.plan.compile import compile_plan
+from tests.ports import free_port
 
 
 def test_requests_are_of_the_papers_sizes_and_shares():
@@ -47,6 +55,61 @@ def test_a_cell_is_judged_by_pairs_of_rounds(factor, said):
     table, asked = five_edges.judged({"kind": "netns", "rows": rows})
     assert table.rows[0][-1] == said
     assert asked.rows[1][1] == f"{int(said == 'yes')} of 1"
+
+
+@pytest.fixture
+def waiting(tmp_path):
+    """Edges without links, of which the first reads a line and ends, in a run that goes on."""
+    with contextlib.ExitStack() as stack:
+        edges = five_edges.Linked("netns", tmp_path)
+        stack.enter_context(edges.stack)
+        (tmp_path / "run.log").write_text("the last words")
+        edges.process = subprocess.Popen(["sleep", "600"])
+        stack.callback(edges.process.wait)
+        stack.callback(edges.process.kill)
+        yield edges
+
+
+@pytest.mark.parametrize("code", ["input()", ""])
+def test_an_answer_of_an_edge_that_has_left_is_not_waited_for(waiting, code):
+    waiting._enter("edge-a", [sys.executable, "-c", code])
+    with pytest.raises(RuntimeError, match=r"the program of edge-a has ended.*the last words"):
+        waiting._do({0: [[0, 0, 0, 0, 1, 1]]}, 1)
+
+
+def test_an_answer_is_not_waited_for_after_the_run(waiting, monkeypatch):
+    monkeypatch.setattr(five_edges, "LOOKING", 0.01)
+    waiting._enter("edge-a", [sys.executable, "-c", "import sys; sys.stdin.read()"])
+    waiting.process.kill()
+    with pytest.raises(RuntimeError, match="the run of the edges has ended: the last words"):
+        waiting._do({0: [[0, 0, 0, 0, 1, 1]]}, 1)
+
+
+def test_a_program_whose_service_fails_ends():
+    # It answers 501. Each of the program's connections has a thread of its own: the first one may stay silent.
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as service:
+        threading.Thread(target=service.serve_forever, daemon=True).start()
+        start = "edge_program.PORT, edge_program.SERVICE = map(int, sys.argv[1:])"
+        start = f"import sys, edge_program; {start}; edge_program.Edge(0, 1, {{0: '127.0.0.1'}}).serve()"
+        words = [sys.executable, "-c", start, str(free_port()), str(service.server_address[1])]
+        folder = Path(five_edges.__file__).parent
+        asked = json.dumps([0.0, [[0, 0, 192, 0, 8, 1]]])
+        env = {**os.environ, "PYTHONPATH": str(folder)}
+        with subprocess.Popen(
+            words, env=env, stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        ) as program:
+            print(asked, file=program.stdin, flush=True)
+            assert program.wait(120.0) == 1
+            assert "the service answered 501" in program.stderr.read()
+        service.shutdown()
+
+
+@pytest.mark.parametrize("edges", [1, 2])
+def test_an_edge_that_is_gone_is_named(edges):
+    nodes = [edge_nodes.Running(node, "127.0.0.1", free_port(), 0) for node in five_edges.nodes()[:edges]]
+    one = five_edges.instance(4, ([1.0], [1.0]), np.ones(1), np.zeros(1), np.random.default_rng(1))
+    with pytest.raises(RuntimeError, match=f"edge-{'ab'[edges - 1]} does not answer"):
+        five_edges.carried_out(nodes, one, np.full(4, edges - 1))
 
 
 @pytest.mark.slow
