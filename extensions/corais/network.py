@@ -27,16 +27,22 @@ TIGHT = SHIPPED / "tight"  # for the family `corais-tight`
 VARIANTS = ("corais", "fc1", "fc2", "fc3")
 WIDTH, LAYERS, HEADS, HIDDEN = 128, 2, 8, 512
 CLIP = 10.0  # of the scores
+PER_EDGE = 10.0  # requests, in training
 EDGE, REQUEST = 8, 6  # columns
 Norm = Callable[[str, Any], Any]  # (name, (..., width)) -> normalised
 
 
 def columns(instance: Instance) -> tuple[Floats, Floats]:
-    """(edges, 8) place, run time, replicas, own and coming work and its arrival; (requests, 6) places and sizes."""
+    """(edges, 8) place, run time, replicas, own and coming work and its arrival; (requests, 6) places and sizes.
+
+    Attention does not see how many equal requests there are. Where an edge gets more than in training, backlogs are
+    shorter by as much, so that they are as large a part of the work as then.
+    """
+    shorter = min(1.0, PER_EDGE * instance.edges / len(instance.source))
     place = instance.place * instance.transfer  # the same decision; the network need not see how long a unit takes
     edges = np.column_stack([
-        place[: instance.edges], instance.slope, instance.offset, instance.replicas, instance.own_work,
-        instance.coming_work, instance.coming,
+        place[: instance.edges], instance.slope, instance.offset, instance.replicas, instance.own_work * shorter,
+        instance.coming_work * shorter, instance.coming,
     ])  # fmt: skip
     requests = np.column_stack([place[instance.source], instance.input, place[instance.target], instance.output])
     return edges.astype(np.float64), requests.astype(np.float64)

@@ -34,6 +34,8 @@ def test_the_best_shares_fill_edges_like_vessels(backlog):
         count[edge] += 1
     best = np.array([row["WP best"] for row in found.values()])
     np.testing.assert_allclose(best, count, atol=1.5)  # ways between edges take time, too
+    shares = np.array([row["WP EReqN"] for row in found.values()])
+    np.testing.assert_allclose(shares, count, atol=7.0)  # of independent draws, the best of 1000
 
 
 def test_scales_that_are_too_large_are_left_out():
