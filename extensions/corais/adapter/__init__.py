@@ -3,7 +3,7 @@
 from cosim.contract.adapter import AdapterKind, Ports, Read
 from cosim.contract.signals import Column, Signal
 
-EDGE_QUEUE = Signal("edge_queue", "requests of an edge by what is to be done with them", (
+EDGE_QUEUE = Signal("edge_queue", "requests of a simulated edge by what is to be done with them; none of real edges", (
     Column("waiting", "int32", "1", "came in here and are not decided about: Q^wait", low=0.0),
     Column("local", "int32", "1", "came in and run here: Q^le", low=0.0),
     Column("out", "int32", "1", "came in here and are on their way to another edge: Q^out", low=0.0),
