@@ -8,6 +8,8 @@ A package lists them in a file `claims.toml`, and is named in the entry-point gr
     what = "Table 1: ..."
     function = "package.module:function"   # (case, seed, prepared, **settings) -> {row: {column: value}}
     prepare = "package.module:function"    # (**settings) -> what all cases need, as JSON; optional
+    part = "KL "                           # only columns that begin so, without it: claims share a function's answers
+    summary = "package.module:function"    # (rows of a seed) -> the rows that the source prints of them; optional
     minutes = [240, 6]                     # on two cores, as in the paper and with --quick
     packages = ["torch"]
     settings = [{name = "intervals", source = 1000, quick = 60, why = "..."}]
@@ -81,6 +83,8 @@ class Claim:
     columns: tuple[str, ...]
     minutes: tuple[float, float]
     prepare: str = ""
+    part: str = ""
+    summary: str = ""
     packages: tuple[str, ...] = ()
     within: Mapping[str, str | float] = field(default_factory=dict)
     unjudged: Mapping[str, str] = field(default_factory=dict)

@@ -141,14 +141,15 @@ def reproduce(
         f"{case}, seed {seed}, {words}": (claim.function, case, seed, prepared, settings)
         for seed in seeds for case in claim.cases
     }  # fmt: skip
-    rows = resumed(_made, cases, file, code, workers=jobs, notify=notify)
-    found: list[dict[str, dict[str, float]]] = []
+    rows = resumed(_numbers, cases, file, code, workers=jobs, notify=notify)
+    found, part = list[Numbers](), claim.part
     for k in range(len(seeds)):
         of_seed: dict[str, dict[str, float]] = {}
         for answer in rows[k * len(claim.cases) : (k + 1) * len(claim.cases)]:
             for row, columns in answer.items():
-                of_seed.setdefault(row, {}).update(columns)
-        found.append(of_seed)
+                mine = {name.removeprefix(part): value for name, value in columns.items() if name.startswith(part)}
+                of_seed.setdefault(row, {}).update(mine)
+        found.append(_numbers(claim.summary, {}, of_seed) if claim.summary else of_seed)
     numbers, statements = judge(claim, found)
     return Reproduction(claim, quick, tuple(seeds), settings, numbers, statements, folder)
 
@@ -164,8 +165,8 @@ def _function(place: str) -> Any:  # noqa: ANN401 - a claim's own function
         raise SetupError(str(error)) from error
 
 
-def _made(function: str, case: str, seed: int, prepared: Any, settings: dict[str, Any]) -> Numbers:  # noqa: ANN401
-    found = _function(function)(case, seed, prepared, **settings)
+def _numbers(function: str, settings: dict[str, Any], *given: Any) -> Numbers:  # noqa: ANN401 - of cases, of a summary
+    found = _function(function)(*given, **settings)
     try:
         return {row: {name: float(value) for name, value in columns.items()} for row, columns in found.items()}
     except (AttributeError, TypeError, ValueError) as error:

@@ -134,6 +134,25 @@ def test_claims_with_one_function_share_what_it_made(tiny, tmp_path):
     assert all(Path(write(one)["report"]).is_file() for one in (first, second))
 
 
+def test_claims_print_what_they_need_of_shared_answers(tiny, tmp_path):
+    """One of the columns that begin alike, one of what a function makes of all rows."""
+    part = TINY.replace("minutes =", 'part = "la"\nminutes =').replace('columns = ["cost"]', 'columns = ["te"]')
+    whole = TINY.replace("minutes =", 'summary = "tiny_claims.made:ratio"\nminutes =')
+    (tiny / "claims.toml").write_text(TINY + part.replace("table1", "figure2") + whole.replace("table1", "figure3"))
+    (tiny / "made.py").write_text(
+        MADE + "\n\ndef ratio(rows):\n    return {'bad': {'cost': rows['bad']['cost'] / rows['good']['cost']}}\n"
+    )
+    first, second, third = (
+        reproduce(claim(f"tiny.{name}"), tmp_path / name, (1, 2)) for name in ("table1", "figure2", "figure3")
+    )
+    assert len(calls(tiny)) == 1 + 2 * 2
+    late = {one.row: one.mean for one in first.numbers if one.column == "late"}
+    assert {one.row: one.mean for one in second.numbers if one.runs} == late
+    assert [(one.row, one.column, one.mean) for one in third.numbers if one.runs] == [
+        ("bad", "cost", pytest.approx((41.0 / 21.0 + 42.0 / 22.0) / 2.0))
+    ]
+
+
 def test_a_change_of_the_code_makes_all_anew(tiny, tmp_path):
     for text in (MADE, MADE + "\nlater = 1\n"):
         (tiny / "made.py").write_text(text)
