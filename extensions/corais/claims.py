@@ -37,6 +37,7 @@ MOVED = """WITH stop AS (SELECT max(time) AS time FROM link),
     moved AS (SELECT b.*, l.cell AS target FROM begun b ASOF LEFT JOIN link l ON b.node = l.node AND b.ended >= l.time)
     SELECT avg(coalesce(ended, stop.time) - created), 100 * avg(CAST(ended IS NOT NULL AS DOUBLE)),
     100 * avg(CAST(source <> target AS DOUBLE)) FILTER (ended IS NOT NULL) FROM moved, stop"""
+MEANS = ("response, s", "answered, %", "after a move, %")
 Rows = dict[str, dict[str, float]]
 Method = Callable[[Instance], Decision]
 
@@ -146,20 +147,23 @@ def prototype(case: str, seed: int, _: None, *, distribution: str, instances: in
     return {name: {f"{case} requests": value} for name, value in total.items()}
 
 
-def mobility(case: str, seed: int, _: None, *, clients: str, scenario: str, duration: str) -> Rows:
-    """Fig. 6 and 7: requests of moving clients under the scheduler `case`.
+def mobility(case: str, seed: int, _: None, *, within: str, leaving: str, scenario: str, duration: str) -> Rows:
+    """Fig. 6 and 7: requests of clients that move within a region, or leave one, under the scheduler `case`.
 
     Mean response (s), by their age if they have not been answered; the share that was answered, and the share of the
     answered ones whose client was then at another edge than when it made them, %.
     """
     words = [f"run.seed={seed}", f"run.duration={duration}", f"adapters.continuum.scheduler={case}"]
+    columns: dict[str, float] = {}
     with TemporaryDirectory() as folder:
         made = run(example(scenario).folder, overrides=words, out=Path(folder))
         if made.error is not None:
             raise RunError(f"{scenario}, seed {seed}: {made.error}")
         with closing(load(made.folder)) as found:
-            (row,) = found.sql(MOVED.format(clients=", ".join(f"'{one}'" for one in clients.split()))).fetchall()
-    return {case: dict(zip(("response, s", "answered, %", "after a move, %"), row, strict=True))}
+            for how, clients in (("within", within), ("leaving", leaving)):
+                (row,) = found.sql(MOVED.format(clients=", ".join(f"'{one}'" for one in clients.split()))).fetchall()
+                columns |= {f"{how} {name}": value for name, value in zip(MEANS, row, strict=True)}
+    return {case: columns}
 
 
 def _scale(case: str) -> tuple[int, int, int]:

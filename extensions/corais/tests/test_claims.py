@@ -50,9 +50,12 @@ def test_gaps_are_over_the_best_known_decision():
 
 @pytest.mark.slow
 def test_moving_clients_get_answers_where_they_are_then():
-    every = " ".join(f"van-{k}" for k in range(1, 13))
-    found = claims.mobility("corais-search", 3, None, clients=every, scenario="two-regions", duration="30 s")
+    within, leaving = (" ".join(f"van-{k}" for k in numbers) for numbers in (range(1, 13), (10, 11, 12)))
+    found = claims.mobility(
+        "corais-search", 3, None, within=within, leaving=leaving, scenario="two-regions", duration="30 s"
+    )
     row = found["corais-search"]
-    assert 90.0 < row["answered, %"] < 100.0
-    assert 0.0 < row["after a move, %"] < 10.0
-    assert 0.2 < row["response, s"] < 2.0
+    assert 90.0 < row["within answered, %"] < 100.0
+    assert 0.0 < row["within after a move, %"] < 10.0
+    assert 0.2 < row["within response, s"] < 2.0
+    assert row["leaving answered, %"] != row["within answered, %"]
