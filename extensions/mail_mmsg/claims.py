@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -46,11 +47,11 @@ def trained(seed: int) -> dict[str, Act]:
     }
 
 
-def drifted(seed: int, length: float) -> list[dict[str, Any]]:
-    """The rows of one seed."""
+def drifted(seed: int, length: float, only: Collection[str] = ()) -> list[dict[str, Any]]:
+    """The rows of one seed, of all policies or of some."""
     rows = []
     for name, act in trained(seed).items():
-        for day in DRIFT:
+        for day in DRIFT if name in only or not only else ():
             log = run(day, 1000 + seed, act, length)
             rows.append({
                 "seed": seed, "policy": name, "day": day, "ratio": log.ratio,
@@ -95,15 +96,14 @@ def _part(log: RequestLog, part: int) -> RequestLog:
     return RequestLog(**kept, changes=log.changes)
 
 
-def table1(_: str, seed: int, __: None, *, days: int) -> Rows:
-    """KL of generated clients from those of days that were not learned from, `days` of each."""
-    return population.table(*_days(seed, days), seed)
-
-
-def figure3(_: str, seed: int, __: None, *, days: int) -> Rows:
-    """Points by which generated clients differ from those of days that were not learned from."""
+def generators(_: str, seed: int, __: None, *, days: int) -> Rows:
+    """KL of generated clients from those of days that were not learned from, `days` of each, and points apart."""
     real, found, groups = population.populations(*_days(seed, days), seed)
-    return {name: population.differences(real, bins, groups) for name, bins in found.items()}
+    return {
+        name: {f"KL {column}": value for column, value in population.divergences(real, bins, groups).items()}
+        | {f"points {column}": value for column, value in population.differences(real, bins, groups).items()}
+        for name, bins in found.items()
+    }
 
 
 def _days(seed: int, days: int) -> tuple[list[RequestLog], list[RequestLog]]:
@@ -123,8 +123,8 @@ def figure4(_: str, seed: int, __: None, *, iterations: int) -> Rows:
 
 def table2(_: str, seed: int, __: None, *, length: float) -> Rows:
     """Points of the offloading ratio above random, by days since the log."""
-    rows = {(row["policy"], row["day"]): row["ratio"] for row in drifted(seed, length)}
     names = {"BC": "BC", "MAIL": "MAIL-MMSG", "PPO in cloned clients": "PPO in cloned clients"}
+    rows = {(row["policy"], row["day"]): row["ratio"] for row in drifted(seed, length, {*names, "random"})}
     return {
         paper: {column: 100.0 * (rows[name, day] - rows["random", day]) for day, column in DAYS.items()}
         for name, paper in names.items()

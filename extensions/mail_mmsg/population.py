@@ -195,12 +195,6 @@ def populations(
     return real, found, groups
 
 
-def table(logs: Sequence[RequestLog], held_out: Sequence[RequestLog], seed: int) -> dict[str, dict[str, float]]:
-    """Table 1: KL of each feature on held-out days."""
-    real, found, groups = populations(logs, held_out, seed)
-    return {name: divergences(real, bins, groups) for name, bins in found.items()}
-
-
 def differences(real: Ints, virtual: Ints, groups: tuple[int, ...]) -> dict[str, float]:
     """Points (0 to 100) by which shares differ, half the sum over a feature's bins; and those of the offloading ratio.
 

@@ -33,7 +33,8 @@ def drift(seeds: int, length: float, workers: int = 1) -> list[dict[str, Any]]:
 def compare(seeds: int, length: float, days: int, workers: int = 1) -> tuple[dict[str, Any], list[Table]]:
     """All three, and what is asked of them."""
     logs = [run(0, seed, history(0)) for seed in range(1, 2 * days + 1)]
-    kl = population.table(logs[:days], logs[days:], 1)
+    real, made, groups = population.populations(logs[:days], logs[days:], 1)
+    kl = {name: population.divergences(real, bins, groups) for name, bins in made.items()}
     first = Table("KL(held-out days || generated)", ["", *NAMES])
     for name, line in kl.items():
         marks: Callable[[float], str] = (lambda v: verdict(v, MOST_KL)) if name == "GAN-SMMSG" else (lambda _: "")
