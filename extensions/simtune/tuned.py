@@ -13,6 +13,7 @@ these with 4 and half with 8 GB, the others B2s; containers come in proportion.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from time import process_time
@@ -185,50 +186,45 @@ def ran(
     }  # fmt: skip
 
 
-PAPER = {"pso": "PSO", "ga": "GA", "dqn": "DQL", "a3c": "A3C", "gobi": "GOBI", "gosh": "GOSH"}
-UNITS = {"energy": "kWh", "response": "s", "late": "share", "cost": "USD", "deciding": "s", "waiting": "s"}
+PAPER = {"PSO": "pso", "GA": "ga", "DQL": "dqn", "A3C": "a3c", "GOBI": "gobi", "GOSH": "gosh"}
+COLUMNS = ("energy, kWh", "response, s", "late, share", "cost, USD", "deciding, s", "waiting, s", "loss")  # of Fig. 4
+Rows = Mapping[str, Mapping[str, float]]
 
 
 def _row(tuner: str, seed: int, hosts: int, tasks: float, schedulers: str, **how: int) -> dict[str, dict[str, float]]:
     """The figures of one tuner by scheduler, energy of 100 intervals; how far off the simulator is; CPU s of tuning."""
     found = {}
     for name in schedulers.split():
-        paper = next(key for key, value in PAPER.items() if value == name)
-        one = ran(paper, tuner, seed, hosts, how["intervals"], how["runs"], how["epochs"], tasks)
+        one = ran(PAPER[name], tuner, seed, hosts, how["intervals"], how["runs"], how["epochs"], tasks)
         one["energy"] *= LONG / (how["intervals"] + ENDING)
-        found[name] = one | {"tuning CPU": one["once"] if tuner in ONCE else one["tuning"]}
+        found[name] = one | {"tuning CPU": one["once"] if tuner in ONCE else one["tuning"], "loss": one["gap"]}
     return found
 
 
-def table1(
-    case: str, seed: int, _: None, *, hosts: int, tasks: float, schedulers: str, **how: int
-) -> dict[str, dict[str, float]]:
-    """A row of Table 1: each figure by scheduler."""
+def table1(case: str, seed: int, _: None, *, hosts: int, tasks: float, schedulers: str, **how: int) -> Rows:
+    """A row of Table 1: each figure by scheduler, and how far the simulator is off."""
     found = _row(case, seed, hosts, tasks, schedulers, **how)
-    return {case: {f"{figure} {name}": one[figure] for name, one in found.items() for figure in FIGURES}}
+    return {case: {f"{figure} {name}": one[figure] for name, one in found.items() for figure in (*FIGURES, "loss")}}
 
 
-def figure4(
-    case: str, seed: int, _: None, *, hosts: int, tasks: float, schedulers: str, **how: int
-) -> dict[str, dict[str, float]]:
-    """A row of Fig. 4: means over schedulers."""
-    found = _row(case, seed, hosts, tasks, schedulers, **how).values()
-    figures = {f"{figure}, {unit}": float(np.mean([one[figure] for one in found])) for figure, unit in UNITS.items()}
-    return {case: figures | {"loss": float(np.mean([one["gap"] for one in found]))}}
+def figure4(rows: Rows) -> Rows:
+    """Fig. 4 of rows as in Table 1: means over schedulers."""
+
+    def mean(row: Mapping[str, float], figure: str) -> float:
+        return float(np.mean([value for name, value in row.items() if name.startswith(f"{figure} ")]))
+
+    return {tuner: {name: mean(row, name.partition(",")[0]) for name in COLUMNS} for tuner, row in rows.items()}
 
 
-def percentages(_: str, seed: int, __: None, **how: Any) -> dict[str, dict[str, float]]:  # noqa: ANN401 - of `figure4`
+def percentages(rows: Rows) -> Rows:
     """By how many percent SimTune's figures of Fig. 4 are below the least of the other methods that tune."""
-    rows = {tuner: figure4(tuner, seed, None, **how)[tuner] for tuner in (*ONCE, "SimTune")}
-    columns = [f"{figure}, {UNITS[figure]}" for figure in FIGURES[:4]]
-    best = {name: min(rows[one][name] for one in ONCE) for name in columns}
-    less = {name: 100.0 * (1.0 - rows["SimTune"][name] / least) for name, least in best.items() if least}
+    means = figure4(rows)
+    best = {name: min(means[one][name] for one in ONCE) for name in COLUMNS[:4]}
+    less = {name: 100.0 * (1.0 - means["SimTune"][name] / least) for name, least in best.items() if least}
     return {"SimTune": less, "best of the others": dict.fromkeys(less, 0.0)}
 
 
-def sizes(
-    case: str, seed: int, _: None, *, hosts: str, tasks: float, schedulers: str, **how: int
-) -> dict[str, dict[str, float]]:
+def sizes(case: str, seed: int, _: None, *, hosts: str, tasks: float, schedulers: str, **how: int) -> Rows:
     """A row of Fig. 5 and 6: means over schedulers by hosts; `tasks` are those of 6 hosts."""
     columns: dict[str, float] = {}
     for size in map(int, hosts.split()):

@@ -21,7 +21,7 @@ from cosim.extensions.metanet import catalogue
 from cosim.extensions.metanet.catalogue.tuning import TUNABLE
 from cosim.extensions.reproduce.kept import resumed
 from cosim.extensions.simtune import surrogate, tuned
-from cosim.extensions.simtune.tuned import BY_HAND, FIGURES, TUNERS, ran
+from cosim.extensions.simtune.tuned import BY_HAND, COLUMNS, FIGURES, TUNERS, ran
 from cosim.results import student
 
 ASKED = 5  # schedulers of six
@@ -67,12 +67,10 @@ def _chosen(option: str, given: Sequence[str] | None, known: Sequence[str], alwa
 
 def _papers(rows: Sequence[dict[str, Any]]) -> list[Table]:
     """Mean and standard deviation over seeds of each figure, as Figure 4 and Table 1 of the paper have them."""
-    units = {"energy": "kWh", "response": "s", "late": "share", "cost": "USD per container", "deciding": "CPU s",
-             "waiting": "s"}  # fmt: skip
     schedulers, tuners = (list(dict.fromkeys(row[key] for row in rows)) for key in ("scheduler", "tuner"))
     found = []
-    for figure in FIGURES:
-        table = Table(f"{figure}, {units[figure]}", ["", *schedulers, "mean"])
+    for figure, column in zip(FIGURES, COLUMNS[: len(FIGURES)], strict=True):
+        table = Table(column, ["", *schedulers, "mean"])
         for tuner in tuners:
             values = {
                 name: [row[figure] for row in rows if (row["scheduler"], row["tuner"]) == (name, tuner)]
