@@ -26,7 +26,7 @@ from cosim.contract.functions import attribute_of
 from cosim.contract.units import parse
 from cosim.extensions.reproduce.claims import Claim, Numbers, Statement
 from cosim.extensions.reproduce.kept import resumed
-from cosim.results.student import interval
+from cosim.results.student import floor, interval
 
 LEAST = 5  # seeds
 WITHIN = "10 %"  # where a claim does not say how far a number may be off
@@ -191,7 +191,7 @@ def _values(found: Sequence[Numbers], row: str, column: str) -> list[float]:
 def _number(claim: Claim, row: str, column: str, values: list[float]) -> JudgedNumber:
     source = claim.numbers.get(row, {}).get(column)
     mean, half = interval(values)
-    low, high, verdict, why = mean - half, mean + half, "", ""
+    low, high, verdict, why = max(mean - half, floor(values)), mean + half, "", ""
     if source is not None:
         least, most = bounds(source, claim.within.get(column, WITHIN))
         if not values:

@@ -188,6 +188,21 @@ def test_statements_seldom_hold_where_rows_are_alike(tiny):
     shifted = [{row: {"cost": float(rng.normal()) + 30.0 * (row != "good")} for row in rows} for _ in range(5)]
     assert judge(one, shifted)[1][0].verdict == HOLDS
     assert judge(one, [{**one_of, "bad3": {}} for one_of in shifted])[1][0].why == "not made here: bad3"
+    without = [{row: {} for row in one_of} for one_of in shifted]
+    dear = [{row: {"other": 1.0} for row in one_of} for one_of in without]
+    assert judge(one, dear)[1][0].why == "not made here: cost"
+
+
+def test_the_interval_of_what_is_never_below_0_is_not_either(tiny):
+    one = claim("tiny.table1")
+    spread, both = (
+        next(
+            number for number in judge(one, [{"good": {"cost": value}} for value in values])[0] if number.row == "good"
+        )
+        for values in ([0.07, 0.11, 0.84, 0.08, 0.26], [-0.07, 0.11, 0.84, 0.08, 0.26])
+    )
+    assert spread.low == 0.0 < spread.high
+    assert both.low < 0.0
 
 
 def test_the_command_lists_and_makes_claims(tiny, tmp_path):
