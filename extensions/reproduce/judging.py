@@ -31,6 +31,7 @@ from cosim.results.student import floor, interval
 LEAST = 5  # seeds
 WITHIN = "10 %"  # where a claim does not say how far a number may be off
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not judged"
+_MANY = {HOLDS: "hold", FAILS: "do not hold"}
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,8 @@ class Reproduction:
             "numbers": Counter(one.verdict for one in self.numbers),
         }
         words = [
-            f"{name}: {', '.join(f'{found[one]} {one}' for one in (HOLDS, FAILS, OPEN) if found[one])}"
-            for name, found in groups.items() if any(found[one] for one in (HOLDS, FAILS, OPEN))
+            f"{name}: {', '.join(f'{found[one]} {one if found[one] == 1 else _MANY.get(one, one)}' for one in shown)}"
+            for name, found in groups.items() if (shown := [one for one in (HOLDS, FAILS, OPEN) if found[one]])
         ]  # fmt: skip
         return "; ".join(words) or "the source's text has no numbers to compare with"
 
@@ -138,7 +139,7 @@ def reproduce(
             _prepared, {f"preparation, {words}": (claim.prepare, settings)}, file, code, notify=notify
         )
     cases = {
-        f"{case}, seed {seed}, {words}": (claim.function, case, seed, prepared, settings)
+        f"{case}, seed {seed}, {words}": (claim.function, settings, case, seed, prepared)
         for seed in seeds for case in claim.cases
     }  # fmt: skip
     rows = resumed(_numbers, cases, file, code, workers=jobs, notify=notify)
@@ -233,7 +234,7 @@ def _statement(asked: Statement, found: Sequence[Numbers]) -> JudgedStatement:
     for other, column in wanted:
         mine, theirs = (_values(found, row, column) for row in (asked.row, other))
         if not mine or not theirs:
-            missing.append(other)
+            missing.append(column if any(one.get(other) for one in found) else other)
             continue
         mean, half, share = _apart(mine, theirs, 1.0 - 0.05 / len(wanted))
         sure = asked.sign * mean > half, -asked.sign * mean > half
