@@ -83,6 +83,7 @@ class LiveServer:
             self._still.pop(row[1], None)
         if (now := monotonic()) >= self._due:
             self._due = now + _AGAIN
+            self._topics.offer_again()
             self._topics.places(snapshot.time, self._still.values())
         self._topics.moment(snapshot.time, found)
         events = snapshot.state.get("events", {"count": 0, "recent": []})

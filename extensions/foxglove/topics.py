@@ -70,11 +70,30 @@ class Topics:
         self._render = picture
         self._taken: dict[str, float] = {}
         self._channels: dict[str, Channel] = {}
+        self._untaken: dict[str, int] = {}  # topics without a subscriber so far -> calls of `offer_again`
 
     def close(self) -> None:
         """Take the topics back."""
         for channel in self._channels.values():
             channel.close()
+
+    def offer_again(self) -> None:
+        """Advertise topics without a subscriber again, each at the second, fourth, eighth ... call.
+
+        The SDK (0.30) advertises a channel before it registers it. A subscription that arrives in between is refused,
+        so a viewer needs another advertisement to subscribe again.
+        """
+        for topic, calls in list(self._untaken.items()):
+            channel = self._channels[topic]
+            if channel.has_sinks():
+                del self._untaken[topic]
+                continue
+            self._untaken[topic] = calls + 1
+            if calls and calls & (calls + 1) == 0:
+                channel.close()
+                self._channels[topic] = Channel(
+                    topic, schema=channel.schema(), message_encoding="protobuf", context=self.context
+                )
 
     def moment(self, time: float, found: Mapping[str, Iterable[Sequence[Any]]]) -> None:
         """What was reported at `time` s: rows of (time, node, columns) by signal."""
@@ -137,7 +156,7 @@ class Topics:
         channel = self._channels.get(topic)
         if channel is None:
             channel = Channel(topic, schema=schema(), message_encoding="protobuf", context=self.context)
-            self._channels[topic] = channel
+            self._channels[topic], self._untaken[topic] = channel, 0
         if channel.has_sinks():
             channel.log(encode(), log_time=nanoseconds(time))
             self.counts[topic] += 1
