@@ -14,7 +14,7 @@ from cosim.extensions.gpu_cluster.adapter.check import fabric_of, leaves_of, mis
 from cosim.extensions.gpu_cluster.adapter.config import ClusterConfig, JobsBlock, TrainingBlock
 from cosim.extensions.gpu_cluster.cluster import generate, order
 from cosim.extensions.gpu_cluster.cluster.fabric import Fabric, fabric
-from cosim.extensions.gpu_cluster.cluster.fitted import fitted
+from cosim.extensions.gpu_cluster.cluster.fitted import fitted, philly_like
 from cosim.extensions.gpu_cluster.cluster.jobs import Jobs, described
 from cosim.extensions.gpu_cluster.cluster.rank import ranked
 from cosim.extensions.gpu_cluster.cluster.resources import read_resources
@@ -46,7 +46,7 @@ def jobs_of(block: JobsBlock, made: Fabric, context: Context, checkpoint: float)
         trainings = [Training(**{key: getattr(one, key) for key in keys}) for one in block.described]
         jobs = described(trainings, [one.at for one in block.described], made.rate, made.per_server)
     elif block.generate == "philly":
-        jobs = generate.philly_like(seed, block.count, context.duration, mix)
+        jobs = philly_like(seed, block.count, context.duration, mix)
     elif block.law is not None:
         jobs = fitted(seed, block.count, block.gap, block.law, mix)
     elif block.phases:

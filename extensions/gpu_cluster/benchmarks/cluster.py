@@ -22,7 +22,8 @@ from benchmarks.measure import Table, parser, print_result
 from cosim.extensions.gpu_cluster.cluster import order, timeline, topology
 from cosim.extensions.gpu_cluster.cluster.engine import layout as l
 from cosim.extensions.gpu_cluster.cluster.fabric import Fabric, plain
-from cosim.extensions.gpu_cluster.cluster.generate import Phase, phases, philly_like, uniform
+from cosim.extensions.gpu_cluster.cluster.fitted import philly_like
+from cosim.extensions.gpu_cluster.cluster.generate import Phase, phases, uniform
 from cosim.extensions.gpu_cluster.cluster.jobs import Jobs
 from cosim.extensions.gpu_cluster.cluster.order import all_orders, better
 from cosim.extensions.gpu_cluster.cluster.rank import Ranker, shipped
@@ -253,7 +254,7 @@ def _quality(
     """Per window s from now: makespan by arrival, by the ranker, by its score alone, the best of all; CPU s."""
     s = ClusterSimulation(fabric, jobs, settings)
     s.asking()
-    found = []
+    found: list[tuple[float, ...]] = []
     while len(found) < most and not s.advance(log=False):
         line = s.line(order.WINDOW)
         if len(line) < order.WINDOW:

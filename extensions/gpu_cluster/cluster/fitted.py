@@ -9,8 +9,10 @@ and users are not in it.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from itertools import accumulate
+from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
@@ -25,12 +27,18 @@ DAY = 86_400.0  # s
 _STEP = 100  # thousandths of a GPU
 
 
-def fitted(seed: int, jobs: int, gap: float, law: LawBlock, mix: dict[str, float] | None = None) -> Jobs:
-    """Jobs by a law, from midnight on, `gap` s apart on average."""
+def fitted(
+    seed: int, jobs: int, gap: float, law: LawBlock, mix: dict[str, float] | None = None, span: float = 0.0
+) -> Jobs:
+    """Jobs by a law, from midnight on, `gap` s apart on average, or over `span` s."""
     rng = generator(seed, 3)
     apart = _at(law.gaps, _ranks(rng, jobs, *law.alike[:2]))
-    apart *= gap / (_at(law.gaps, (np.arange(100_000) + 0.5) / 100_000).mean() or 1.0)
     since = np.concatenate([[0.0], np.cumsum(np.asarray(law.day) / np.mean(law.day)) * 3600.0])  # day without hours
+    if span:
+        worked = span // DAY * DAY + np.interp(span % DAY, np.arange(25) * 3600.0, since)
+        apart *= worked / apart.sum() * jobs / (jobs + 1)
+    else:
+        apart *= gap / (_at(law.gaps, (np.arange(100_000) + 0.5) / 100_000).mean() or 1.0)
     whole, rest = np.divmod(np.cumsum(apart), DAY)
     arrival = np.maximum.accumulate(whole * DAY + np.interp(rest, since, np.arange(25) * 3600.0))
     weight = np.array([one.weight for one in law.sizes])
@@ -44,6 +52,13 @@ def fitted(seed: int, jobs: int, gap: float, law: LawBlock, mix: dict[str, float
     pattern, share = patterns(rng, jobs, mix or MIX)
     pattern = np.where(gpus == 1, LOCAL, pattern)
     return Jobs(arrival, gpus, np.maximum(duration, 1e-3), pattern, milli, compute=1.0 - share, network=share)
+
+
+def philly_like(seed: int, jobs: int, span: float, mix: dict[str, float] | None = None) -> Jobs:
+    """`jobs` over `span` s by the law of half of Microsoft's trace: most have one GPU, few are large and long."""
+    law = tomllib.loads(Path(__file__).with_name("philly.toml").read_text("utf-8"))
+    law["sizes"] = [SizeBlock.si(**one) for one in law["sizes"]]
+    return fitted(seed, jobs, 0.0, LawBlock.si(**law), mix, span)
 
 
 def fit(jobs: Jobs, start: float = 0.0) -> tuple[float, LawBlock]:

@@ -1,9 +1,4 @@
-"""Workloads made at random: uniform mixes, and mixes like those of clusters whose traces are public.
-
-`uniform` follows the published settings of the optical-switch simulator of MLSysOps D4.3 (16 to 128
-GPUs, 600 to 14,400 s). `philly_like` draws powers of two and log-normal durations with a daily wave;
-its figures were fitted to the Philly jobs before 15 November 2017 (Jeon et al. 2019, USENIX ATC).
-"""
+"""Jobs made at random: uniform mixes, by the published settings of MLSysOps D4.3's simulator of optical switches."""
 
 from __future__ import annotations
 
@@ -15,8 +10,6 @@ from cosim.extensions.gpu_cluster.cluster.engine.layout import ALL_TO_ALL, EXPER
 from cosim.extensions.gpu_cluster.cluster.jobs import Jobs
 
 SIZES, DURATIONS = (16, 128), (600.0, 14_400.0)
-PHILLY_SIZES = {1: 0.847, 2: 0.024, 4: 0.046, 8: 0.070, 16: 0.011, 32: 0.002}
-PHILLY_LOG = (7.0, 2.2)  # of ln s
 _NUMBER = {"llm": RING, "dlrm": ALL_TO_ALL, "tree": TREE, "pipeline": PIPELINE, "experts": EXPERTS, "local": LOCAL}
 MIX = {"llm": 0.5, "dlrm": 0.5}
 _COMMUNICATION = {"llm": 0.3, "dlrm": 0.5, "tree": 0.3, "pipeline": 0.2, "experts": 0.4, "local": 0.0}
@@ -80,18 +73,3 @@ def phases(seed: int, parts: list[Phase], gap: float = 0.0) -> Jobs:
         offset = float(arrivals[-1][-1]) if len(one) else offset
     names = [name for name in Jobs.__slots__ if name != "arrival"]
     return Jobs(np.concatenate(arrivals), **{n: np.concatenate([getattr(one, n) for one in made]) for n in names})
-
-
-def philly_like(seed: int, jobs: int, span: float, mix: dict[str, float] | None = None) -> Jobs:
-    """`jobs` over `span` s with a daily wave: most have one GPU and are short, few are large and long."""
-    rng = generator(seed, 2)
-    phase = rng.random(3 * jobs)
-    keep = rng.random(3 * jobs) < 0.5 * (1.0 + 0.5 * np.sin(2.0 * np.pi * phase * span / 86_400.0))
-    phase = phase[keep][:jobs]
-    if len(phase) < jobs:
-        phase = np.concatenate([phase, rng.random(jobs - len(phase))])
-    gpus = rng.choice(list(PHILLY_SIZES), jobs, p=list(PHILLY_SIZES.values()))
-    duration = np.clip(rng.lognormal(*PHILLY_LOG, jobs), 1.0, 30 * 86_400.0)
-    pattern, share = patterns(rng, jobs, mix or MIX)
-    pattern = np.where(gpus == 1, LOCAL, pattern)
-    return Jobs(np.sort(phase) * span, gpus, duration, pattern, compute=1.0 - share, network=share)

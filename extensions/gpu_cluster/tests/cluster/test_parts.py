@@ -14,7 +14,8 @@ from cosim.contract.errors import ScenarioError
 from cosim.extensions.gpu_cluster.cluster import feed, timeline, topology, traffic
 from cosim.extensions.gpu_cluster.cluster.engine import layout as l
 from cosim.extensions.gpu_cluster.cluster.fabric import fabric, formed, links, plain, routes
-from cosim.extensions.gpu_cluster.cluster.generate import philly_like, uniform
+from cosim.extensions.gpu_cluster.cluster.fitted import philly_like
+from cosim.extensions.gpu_cluster.cluster.generate import uniform
 from cosim.extensions.gpu_cluster.cluster.jobs import Jobs, described
 from cosim.extensions.gpu_cluster.cluster.order import arrival, beam, best, in_windows, placed
 from cosim.extensions.gpu_cluster.cluster.rank import ranked
