@@ -96,9 +96,7 @@ def htb_class(interface: int, classid: int, parent: int, rate: float, flags: int
     )  # fmt: skip
 
 
-def netem(
-    interface: int, handle: int, parent: int, state: LinkState, limit: int, flags: int = 0
-) -> bytes:  # fmt: skip
+def netem(interface: int, handle: int, parent: int, state: LinkState, limit: int, flags: int = 0) -> bytes:
     """All of `state` but its rate; `limit` in packets; flags CREATE for a new one.
 
     A `burst` above 0 makes the losses those of Gilbert's model, with as many packets in a row on average.
@@ -335,10 +333,7 @@ class Netlink:
 
     def ask(self, message: bytes) -> tuple[bytes, int]:
         """The body of the one answer to a question, and 0; or b"" and the errno."""
-        self._sequence = (self._sequence + 1) & 0xFFFFFFFF
-        data = bytearray(message)
-        struct.pack_into("=I", data, 8, self._sequence)
-        self._socket.send(data)
+        self._query(message)
         while True:
             for kind, _, sequence, body in self._replies():
                 if sequence == self._sequence:
@@ -357,10 +352,7 @@ class Netlink:
 
     def classes(self, interface: int) -> dict[int, tuple[int, int, int]]:
         """Of each class of an interface: bytes and packets that it has sent, packets that it has dropped."""
-        self._sequence = (self._sequence + 1) & 0xFFFFFFFF
-        data = bytearray(traffic(GETCLASS, DUMP, interface, 0, 0))
-        struct.pack_into("=I", data, 8, self._sequence)
-        self._socket.send(data)
+        self._query(traffic(GETCLASS, DUMP, interface, 0, 0))
         found: dict[int, tuple[int, int, int]] = {}
         while True:
             for kind, _, sequence, body in self._replies():
@@ -369,6 +361,10 @@ class Netlink:
                 if kind != NEWCLASS:  # the end, or a refusal
                     return found
                 found[struct.unpack_from("=I", body, 8)[0]] = _figures(body)
+
+    def _query(self, message: bytes) -> None:
+        self._sequence = (self._sequence + 1) & 0xFFFFFFFF
+        self._socket.send(message[:8] + struct.pack("=I", self._sequence) + message[12:])
 
     def close(self) -> None:
         """May be called twice."""
