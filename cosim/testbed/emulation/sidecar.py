@@ -34,7 +34,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cosim.contract.errors import CosimError, ProtocolError, SetupError
+from cosim.contract.errors import CosimError, ProtocolError, RunError, SetupError
 from cosim.testbed.emulation import handover, overlay, routing, taps, tc, uplink
 from cosim.testbed.emulation.handover import Announcement
 from cosim.testbed.emulation.management import Management
@@ -153,8 +153,10 @@ def _attach(settings: SidecarSettings) -> None:
             log.info("the service is gone")
         except OSError as error:
             log.debug("no service at %s: %s", settings.service, error)
-        except (handover.PortRefusedError, ProtocolError) as error:
-            log.error("%s", error)  # it may be another service's word next time
+        except SetupError:
+            raise
+        except RunError as error:  # another service may say something else, and a busy kernel answers the next time
+            log.error("%s", error)
             pause = LONGEST_PAUSE
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
@@ -260,10 +262,8 @@ def _interface(text: str, neighbours: Sequence[tuple[str, str]]) -> Tap:
     """An interface with those of the neighbours that are in its network."""
     parts = text.split(",")
     if not 2 <= len(parts) <= 4 or (len(parts) == 4 and not parts[3].isdigit()):
-        raise SetupError(
-            f"'{text}' is no interface; expected NAME,MAC[,ADDRESS/PREFIX[,MTU]] like "
-            "wlan0,02:00:00:00:00:01,10.9.0.1/24"
-        )
+        like = "wlan0,02:00:00:00:00:01,10.9.0.1/24"
+        raise SetupError(f"'{text}' is no interface; expected NAME,MAC[,ADDRESS/PREFIX[,MTU]] like {like}")
     name, mac, *rest = parts
     tap = Tap(name, mac, rest[0] if rest else "", int(rest[1]) if len(rest) > 1 else 1500)
     if not tap.address:

@@ -9,7 +9,7 @@ import msgpack
 import pytest
 
 from cosim.contract.errors import RunError, SetupError
-from cosim.testbed.emulation import handover, taps
+from cosim.testbed.emulation import handover, sidecar, taps
 from cosim.testbed.emulation.handover import Announcement
 from cosim.testbed.emulation.orders import TO_SIDECAR
 from cosim.testbed.emulation.sidecar import settings
@@ -256,3 +256,15 @@ def test_a_process_without_the_right_is_told_what_to_do(monkeypatch):
     monkeypatch.setattr(taps.os, "open", refused)
     with pytest.raises(SetupError, match="CAP_NET_ADMIN"):
         taps.make(Tap("wlan0", mac(1)))
+
+
+def test_a_sidecar_goes_on_when_its_kernel_was_late_and_ends_when_it_cannot_work(monkeypatch):
+    answers = iter([RunError("the kernel has not answered"), SetupError("no rights")])
+
+    def hand_over_all(*_):
+        raise next(answers)
+
+    monkeypatch.setattr(sidecar, "hand_over_all", hand_over_all)
+    monkeypatch.setattr(sidecar, "LONGEST_PAUSE", 0.0)
+    with pytest.raises(SetupError, match="no rights"):
+        sidecar._attach(settings(["--node", "a", "--interface", f"wlan0,{mac(1)}"], {}))
