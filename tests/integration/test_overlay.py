@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 
 import pytest
 
@@ -76,11 +77,25 @@ def test_nodes_are_joined_by_tunnels_and_each_pair_has_its_state(spaces, tmp_pat
         assert " mtu 1450 " in details
 
 
-def test_what_a_sidecar_cannot_impose_the_client_hears(spaces, tmp_path):
+def test_what_a_sidecar_cannot_impose_the_client_hears_until_it_asks_for_something_else(spaces, tmp_path):
     with serving(spaces, tmp_path, ["--backend=tc"], "rates", COSIM_UNDERLAY=GATE) as client:
         client.links({("a", "b", "wlan0"): FREE._replace(delay=0.1)})
-        with pytest.raises(RunError, match="refuses: a: cannot delay or lose packets from here to b"):
-            until(lambda: client.poll())
+        for _ in range(2):
+            with pytest.raises(RunError, match="refuses: a: cannot delay or lose packets from here to b"):
+                until(lambda: client.poll())
+        client.links({("a", "b", "wlan0"): FREE})
+        until(lambda: silent(client, 1.5))
+
+
+def silent(client, seconds):
+    """Whether nothing is refused for so long."""
+    end = time.monotonic() + seconds
+    with contextlib.suppress(RunError):
+        while time.monotonic() < end:
+            client.poll()
+            time.sleep(0.01)
+        return True
+    return False
 
 
 @pytest.mark.skipif(tc.probe_netem() == "", reason="this kernel has netem")

@@ -1,7 +1,7 @@
 """A sidecar's part of traffic control: it shapes what leaves its own node, as the network service orders.
 
-It sends `shaped` each second, and `unshaped` for links that the kernel refuses. When the service goes away, the last
-state stays.
+It sends `shaped` each second, and `unshaped` for links that the kernel refuses, until it takes others. When the service
+goes away, the last state stays.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ def _listen(link: socket.socket, settings: SidecarSettings, shaping: Shaping | N
     """Make the probes, routes and links that the service orders, until it is gone."""
     inside = Inside(link, {tap.name: tap.address.partition("/")[0] for tap in settings.interfaces})
     kernel = routing.KernelRoutes()
-    due = time.monotonic()
+    due, refusal = time.monotonic(), ""
     unread = Unread([tap.name for tap in settings.interfaces])
     try:
         if shaping:
@@ -209,8 +209,9 @@ def _listen(link: socket.socket, settings: SidecarSettings, shaping: Shaping | N
                     link.send(FROM_SIDECAR.pack("shaped", report))
                 if not shaping and (count := unread.new()):
                     link.send(FROM_SIDECAR.pack("unread", {"frames": count}))
-            wait = max(0.0, due - time.monotonic())
-            if not select.select([link], [], [], wait)[0]:
+                if refusal:
+                    link.send(FROM_SIDECAR.pack("unshaped", {"error": refusal}))
+            if not select.select([link], [], [], max(0.0, due - time.monotonic()))[0]:
                 continue
             data = link.recv(PACKET)
             if not data:
@@ -218,8 +219,9 @@ def _listen(link: socket.socket, settings: SidecarSettings, shaping: Shaping | N
             order = TO_SIDECAR.unpack(data)
             inside.take(order)
             kernel.take(order)
-            if shaping and (refusal := shaping.take(order)):
-                link.send(FROM_SIDECAR.pack("unshaped", {"error": refusal}))
+            if shaping and ((error := shaping.take(order)) or order.kind == "links"):
+                refusal = error  # it is said at once, and again each second: who has asked may not have heard it
+                due = 0.0 if refusal else due
     finally:
         inside.close()
         kernel.close()
