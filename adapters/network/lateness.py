@@ -33,9 +33,7 @@ class Lateness:
         self._late: list[float] = []  # simulated s, when each late one was at its worst
         self._unread = self._overflowed = 0
         self._overrun: list[float] = []  # simulated s, when unread frames were counted, which is done once a second
-        self._crowded: list[
-            float
-        ] = []  # simulated s at the end of each report with frames that there was no memory for
+        self._crowded: list[float] = []  # simulated s at the end of each report with frames that found no memory
         self._steps: list[tuple[float, float]] = []  # monotonic clock, simulated time: s
 
     def stepped(self, time: float) -> None:

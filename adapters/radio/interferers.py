@@ -45,9 +45,7 @@ class Interferers:
             more = np.full((len(state.power) - len(self._others), OTHERS), -1, np.int32)
             self._others = np.concatenate([self._others, more])
         found = np.empty((len(rows), OTHERS), np.int32)
-        strongest_others(
-            rows, cell, state.power, stations.carrier, BELOW_NOISE * noise, self._others, found
-        )  # fmt: skip
+        strongest_others(rows, cell, state.power, stations.carrier, BELOW_NOISE * noise, self._others, found)
         device, column = np.nonzero(found >= 0)
         other = found[device, column]
         mine = rows[device]

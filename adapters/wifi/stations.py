@@ -99,9 +99,7 @@ class WifiStations:
         antenna = interfaces.place + np.column_stack([np.zeros((len(interfaces), 2)), interfaces.height])
         distance = np.linalg.norm(antenna[mine] - antenna[point], axis=1)
         loss = interfaces.antennas.emitted[point] + interfaces.antennas.gain[mine] - level
-        return {
-            "distance": np.where(point >= 0, distance, np.nan), "pathloss": np.where(point >= 0, loss, np.nan),
-        }  # fmt: skip
+        return {"distance": np.where(point >= 0, distance, np.nan), "pathloss": np.where(point >= 0, loss, np.nan)}
 
     def _failed(self, faults: Faults) -> Flags:
         """Stations that have failed are still somewhere; they have a row without a cell."""

@@ -22,9 +22,7 @@ _REASONS = 64  # that are remembered
 _NO_RATES, _NO_THRUST, _NO_ATTITUDE = 0x7, 0x40, 0x80  # of SET_ATTITUDE_TARGET
 _ABSOLUTE = {mavlink.MAV_FRAME_GLOBAL, mavlink.MAV_FRAME_GLOBAL_INT}  # heights above the sea
 # Heights above home, or above ground, which is the same where it is flat.
-_RELATIVE = {
-    mavlink.MAV_FRAME_GLOBAL_RELATIVE_ALT, mavlink.MAV_FRAME_GLOBAL_RELATIVE_ALT_INT, *TERRAIN,
-}  # fmt: skip
+_RELATIVE = {mavlink.MAV_FRAME_GLOBAL_RELATIVE_ALT, mavlink.MAV_FRAME_GLOBAL_RELATIVE_ALT_INT, *TERRAIN}
 _BODY = {mavlink.MAV_FRAME_BODY_NED, mavlink.MAV_FRAME_BODY_OFFSET_NED}  # x is forward
 _OFFSET = {mavlink.MAV_FRAME_LOCAL_OFFSET_NED} | _BODY  # positions count from the vehicle
 # Frames of local targets by whether it is PX4, which takes no position in frames of the body.

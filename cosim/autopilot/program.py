@@ -152,9 +152,7 @@ def _live(
     if options.aeroloop is not None:
         at = address(options.aeroloop, "--aeroloop")
         positions = stack.enter_context(Positions(at, [options.frame] * len(pilots)))
-    VehicleFleet([_vehicle(options)], [(0.0, 0.0, 0.0)]).advance(
-        options.tick
-    )  # compiles, before anybody waits for answers
+    VehicleFleet([_vehicle(options)], [(0.0, 0.0, 0.0)]).advance(options.tick)  # compiles before others wait
     _print_line(render(slots))
     ended = False
 

@@ -26,9 +26,8 @@ _FIT = (
     | mavlink.MAV_SYS_STATUS_AHRS
     | mavlink.MAV_SYS_STATUS_PREARM_CHECK
 )
-_LATE = (
-    mavlink.MAV_SYS_STATUS_SENSOR_GPS | mavlink.MAV_SYS_STATUS_AHRS | mavlink.MAV_SYS_STATUS_PREARM_CHECK
-)  # not healthy before the estimator is ready
+# Not healthy before the estimator is ready.
+_LATE = mavlink.MAV_SYS_STATUS_SENSOR_GPS | mavlink.MAV_SYS_STATUS_AHRS | mavlink.MAV_SYS_STATUS_PREARM_CHECK
 _FENCE = mavlink.MAV_SYS_STATUS_GEOFENCE
 _CAPABILITIES = (
     mavlink.MAV_PROTOCOL_CAPABILITY_PARAM_FLOAT

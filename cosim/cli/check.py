@@ -35,9 +35,8 @@ def check(
         loaded, plan = checked(scenario, overrides or (), force=force)
         wrong, common = looked_at(loaded)
         refuse([*wrong, *_missing(plan), *_job(loaded), *_unlaunchable(plan)])
-        warned = [
-            one for one in plan.warnings if common is None or one in common
-        ]  # else some run of the sweep has none
+        # What is not in `common`, some run of the sweep does not have.
+        warned = [one for one in plan.warnings if common is None or one in common]
         cost, runs = estimate(plan), size(loaded)
         summary = {
             "scenario": plan.name,

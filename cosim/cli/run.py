@@ -165,14 +165,9 @@ def _run_once(
 
 
 def _resume(
-    path: Path,
-    publish: bool | str,
-    control: bool | str,
-    count_faults: bool,
-    with_report: bool,
-    quiet: bool,
+    path: Path, publish: bool | str, control: bool | str, count_faults: bool, with_report: bool, quiet: bool,
     as_json: bool,
-) -> None:
+) -> None:  # fmt: skip
     from cosim.results.resume import interrupted
     from cosim.results.session import run_plan
 
@@ -220,19 +215,14 @@ def _run_and_print(
             "warnings": outcome.warnings,
         },
         as_json,
-        "\n".join(
-            filter(
-                None,
-                [
-                    f"{plan.name}: {outcome.status}, {outcome.summary}",
-                    outcome.lateness,
-                    *(f"warning: {text}" for text in outcome.warnings),
-                    f"results  {outside(outcome.folder)}",
-                    f"report   {outside(path)}" if path else "",
-                ],
-            )
-        ),
-    )
+        "\n".join(filter(None, [
+            f"{plan.name}: {outcome.status}, {outcome.summary}",
+            outcome.lateness,
+            *(f"warning: {text}" for text in outcome.warnings),
+            f"results  {outside(outcome.folder)}",
+            f"report   {outside(path)}" if path else "",
+        ])),
+    )  # fmt: skip
     if error is not None:
         if not as_json:
             note(f"error: {error}")

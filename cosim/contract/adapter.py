@@ -156,9 +156,7 @@ class Context:
     written: tuple[str, ...] = ()  # signals that the adapters of the run write, (): not known
     media: tuple[str, ...] = ()  # of the adapter's kind, see `serves`
     shared: tuple[str, ...] = ()  # of a check: what other adapters act upon or may, of `AdapterKind.acts_on`
-    offered: Mapping[str, Mapping[str, Any]] = field(
-        default_factory=dict
-    )  # adapter -> key -> value, as its kind `offers`
+    offered: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # adapter -> key -> value: `offers`
 
     def rng(self, *key: int) -> np.random.Generator:
         """A generator of this adapter's own; different keys give independent streams."""
@@ -288,12 +286,8 @@ class AdapterKind:
     signals: Callable[[Any], tuple[Signal, ...]] | tuple[Signal, ...] = ()  # its own, beyond the catalogue
     compiled: str = ""  # "cosim.physics.radio.warm:compiled"
     check: str = ""  # "cosim.adapters.radio.check:problems": (config, context) -> all for which it refuses a scene
-    node: Mapping[str, str] = field(
-        default_factory=dict
-    )  # key of nodes -> "cosim.adapters.lora.keys:Lora", a `NodeKey`
-    events: Mapping[str, str] = field(
-        default_factory=dict
-    )  # `do` of events -> "cosim.adapters.lora.keys:Jam", an `EventKey`
+    node: Mapping[str, str] = field(default_factory=dict)  # key of nodes -> "cosim.adapters.lora.keys:Lora"
+    events: Mapping[str, str] = field(default_factory=dict)  # `do` of events -> "cosim.adapters.lora.keys:Jam"
     media: tuple[str, ...] = ()  # names by which `cell: {by: ...}` and `radio: {by: ...}` mean this kind
     medium: Medium | None = None  # by which real nodes reach one another; nodes with its keys get an interface
     carries: bool = False  # reads the signals of all media

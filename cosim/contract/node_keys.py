@@ -20,15 +20,7 @@ from cosim.contract.laws import Law, LawText, TextForm
 from cosim.contract.link import BackQuantities, LinkState
 from cosim.contract.quantity import carried
 from cosim.contract.trust import Trusted, Words
-from cosim.contract.units import (
-    Distance,
-    Duration,
-    EnergyPerBit,
-    Frequency,
-    Gain,
-    Level,
-    Period,
-)
+from cosim.contract.units import Distance, Duration, EnergyPerBit, Frequency, Gain, Level, Period
 
 _BY = "the adapter, or the medium, that serves it; default: any radio adapter"  # see `Context.serves`
 

@@ -43,9 +43,7 @@ def made_again(
     compile_first({one.use for one in plan.adapters if one.name in part}, say)
     with tempfile.TemporaryDirectory(prefix="cosim-") as scratch:
         shared = {name: SharedAdapter(one) if part[name] == "shared" else one for name, one in adapters.items()}
-        runtime = Runtime(
-            plan, shared, signals_of(plan), scratch=Path(scratch), observers=observers, only=part.keys()
-        )  # fmt: skip
+        runtime = Runtime(plan, shared, signals_of(plan), scratch=Path(scratch), observers=observers, only=part.keys())
         try:
             runtime.start()
             while plan.time(runtime.ticks_done) < now - 1e-9 * plan.step:

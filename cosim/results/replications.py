@@ -44,12 +44,7 @@ GOALS: Mapping[str, tuple[int, str]] = {
     "collisions": (-1, "collides least"),
     "crashes": (-1, "breaks the fewest vehicles"),
 }
-MAIN = (
-    *GOALS,
-    "unfinished_share",
-    "utilisation_mean",
-    "distance",
-)
+MAIN = (*GOALS, "unfinished_share", "utilisation_mean", "distance")
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,9 +167,7 @@ def run_plan(
             say(f"warning: {warning}")
         recorder = Recorder(folder, plan, signals)
         watchers: list[Observer] = [recorder, *observers]
-        runtime = Runtime(
-            plan, adapters, signals, scratch=folder.path / "logs", observers=watchers, counting=counting,
-        )  # fmt: skip
+        runtime = Runtime(plan, adapters, signals, scratch=folder.path / "logs", observers=watchers, counting=counting)
         runtime.mark = stack.enter_context(call_mark(folder.path / "logs", [one.name for one in plan.adapters]))
         interrupts.end(runtime, recorder)
         if launch is not None:
@@ -188,16 +186,9 @@ def run_plan(
             state = state_of(steering, recorder.events, where)
             events = {do: one for do, one in steering.commands.items() if "event" in one} if control else {}
             scene = {**describe(plan, signals), "takes": events}
-            publishing = stack.enter_context(
-                _publisher(
-                    say,
-                    _address(publish),
-                    scene,
-                    state,
-                    lambda: {**scene, "lines": streets(folder.path)},
-                    token=token,
-                )
-            )
+            publishing = stack.enter_context(_publisher(
+                say, _address(publish), scene, state, lambda: {**scene, "lines": streets(folder.path)}, token=token,
+            ))  # fmt: skip
             pacer.idle = publishing.idle
             runtime.observers.append(publishing)
         if progress is not None:
@@ -225,10 +216,8 @@ def run_plan(
         except RunError as refused:
             error, status = refused, "partial"
     figures: Mapping[str, float | None] = {}
-    with (
-        report_first(say),
-        suppress(OSError, MemoryError, duckdb.Error),
-    ):  # a limit may have been reached; the tables are there
+    # A limit may have been reached; the tables are there.
+    with report_first(say), suppress(OSError, MemoryError, duckdb.Error):
         figures = {name: figure["value"] for name, figure in write_metrics(folder)["figures"].items()}
     return Outcome(shown, status, error, figures, seconds, max(0.0, runtime.reached), compiling, starting)
 

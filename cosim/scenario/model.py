@@ -23,13 +23,7 @@ from cosim.contract.link import LinkQuantities
 from cosim.contract.node_keys import Battery, Cell, LinkKeys, Live, Radio, RadioEnergy, Software, Uplink, Wifi
 from cosim.contract.quantity import carried
 from cosim.contract.trust import Trusted, Values, Words
-from cosim.contract.units import (
-    Duration,
-    Fraction,
-    Period,
-    Power,
-    Speed,
-)
+from cosim.contract.units import Duration, Fraction, Period, Power, Speed
 from cosim.scenario.calibrate import CalibrateBlock
 from cosim.scenario.calibrated import CalibratedBlock
 from cosim.scenario.demand import AffinityBlock, SlaBlock, StageBlock, TariffBlock, ordered

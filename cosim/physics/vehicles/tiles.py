@@ -83,9 +83,7 @@ def render(plants: Plants, view: Shot, seed: int = 0, finest: float = _FINEST) -
     Pixels coarser than `finest` m are divided, at most by 20, and averaged.
     """
     parts = min(max(1, math.ceil(view.pixel / finest - 1e-9)), 20)
-    fine = Shot(
-        view.x, view.y, view.heading, view.pixel / parts, view.columns * parts, view.lines * parts, view.light
-    )  # fmt: skip
+    fine = Shot(view.x, view.y, view.heading, view.pixel / parts, view.columns * parts, view.lines * parts, view.light)
     column, line = np.arange(fine.columns) + 0.5, np.arange(fine.lines) + 0.5
     right = (column - 0.5 * fine.columns)[None, :] * fine.pixel
     ahead = (0.5 * fine.lines - line)[:, None] * fine.pixel

@@ -39,9 +39,7 @@ Z = 3.290526731491926  # standard normal quantile: an interval with it misses on
 
 _ASK = struct.Struct("!4sBQq")  # magic, kind, run, when it left (ns)
 _ECHOED = struct.Struct("!4sBQqqq")  # the same, when it came and when the answer left, ns
-_REPORTED = struct.Struct(
-    "!4sBQqQQqq"
-)  # the same, datagrams and bytes of the run, when the first and the last came, ns
+_REPORTED = struct.Struct("!4sBQqQQqq")  # the same, datagrams and bytes of the run, first and last arrival, ns
 _MAGIC = b"CoLP"
 _SPEC = struct.Struct("@qq")
 

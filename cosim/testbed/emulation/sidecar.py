@@ -247,8 +247,7 @@ def _make(tap: Tap) -> int:
         try:
             return taps.make(tap)
         except SetupError as error:
-            busy = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EBUSY
-            if not busy or time.monotonic() >= end:
+            if getattr(error.__cause__, "errno", 0) != errno.EBUSY or time.monotonic() >= end:
                 raise
             time.sleep(FIRST_PAUSE)
 

@@ -386,11 +386,7 @@ class _Images:
 
 
 def _bare(*capabilities: str) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "cap_drop": ["ALL"],
-        "security_opt": ["no-new-privileges:true"],
-        "pids_limit": PROCESSES,
-    }
+    found: dict[str, Any] = {"cap_drop": ["ALL"], "security_opt": ["no-new-privileges:true"], "pids_limit": PROCESSES}
     if capabilities:
         found["cap_add"] = list(capabilities)
     return found
