@@ -68,7 +68,7 @@ _LONGEST = (
     "adapters/vehicle/", "tests/unit/engine/continuum/",
 )  # fmt: skip
 _REAL = ("docker", "netns", "clients")  # the marks of what runs outside of the tests' process, at the clock's pace
-_FOLLOWS_CLOCK = (*_REAL, "clock")  # the marks of what is late on a busy machine
+_FOLLOWS_CLOCK = (*_REAL, "browser", "clock")  # the marks of what is late on a busy machine
 _NICENESS = os.getpriority(os.PRIO_PROCESS, 0)
 _UNTIL = float(os.environ.get("COSIM_UNTIL", "inf"))
 if "PYTEST_XDIST_WORKER" in os.environ:  # what a test starts has begun in time
