@@ -103,6 +103,7 @@ def test_a_death_is_noticed_at_once(run, driver, do, why, at):
     assert outcome.wall_seconds < 150.0  # it did not wait for the limit
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("driver", ["loop", "mosaik"])
 @pytest.mark.parametrize(
     ("do", "at"), [("hang", "build"), ("hang", "start"), ("hang", "step"), ("hang", "finish"), ("stop", "step")]
@@ -119,6 +120,7 @@ def test_a_hang_ends_at_the_limit(run, driver, do, at):
     assert outcome.error.exit_code == 1
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("do", ["raise", "kill", "hang against SIGTERM"])
 def test_trouble_at_close_keeps_the_results(run, do):
     outcome = run(do=do, at="close", timeout=5)

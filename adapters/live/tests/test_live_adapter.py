@@ -115,6 +115,7 @@ def paced(made, steps, first=0):
         yield checked(made.step(k * PERIOD, Inputs()))
 
 
+@pytest.mark.clock
 def test_machines_report_move_and_run_tasks(tmp_path, agents):
     agents("pi", None)
     made = adapter(
@@ -154,7 +155,6 @@ def test_machines_report_move_and_run_tasks(tmp_path, agents):
         made.close()
 
 
-@pytest.mark.clock
 def test_a_task_that_is_due_before_the_end_counts_though_the_gateway_had_no_turn(tmp_path, agents):
     agents("pi", None)
     made = adapter(tmp_path, live(), workloads=(workload(),), offload={"detect": {}})
@@ -174,6 +174,7 @@ def test_a_task_that_is_due_before_the_end_counts_though_the_gateway_had_no_turn
     assert summary["tasks"]["created"] + summary["skipped"] == len(list(arrivals.until(10.0)))
 
 
+@pytest.mark.clock
 def test_two_machines_share_the_tasks(tmp_path, agents):
     for name in ("a", "b"):
         agents(name, None)

@@ -177,6 +177,7 @@ def test_without_keys_a_machine_that_need_not_come_is_simulated(tmp_path, gatewa
         made.close()
 
 
+@pytest.mark.clock
 def test_the_service_of_a_node_does_the_work(tmp_path, gateway, service):
     gateway("edge", forward=f"http://127.0.0.1:{service}/run")
     device = Node("uav", "uav", "device")
@@ -194,6 +195,7 @@ def test_the_service_of_a_node_does_the_work(tmp_path, gateway, service):
         made.close()
 
 
+@pytest.mark.clock
 def test_a_device_calls_the_host_and_the_host_times_it(tmp_path, gateway, service, monkeypatch):
     """Both ends of the call are on loopback here, in place of the emulated network."""
     monkeypatch.setattr("cosim.adapters.live.choice.PORT", service)
@@ -233,6 +235,7 @@ class Later:
         return np.where(old & np.isfinite(state.reach[:, -1]), len(state.hosts) - 1, KEEP)
 
 
+@pytest.mark.clock
 def test_tasks_wait_for_the_round_of_a_scheduler_that_decides_about_all_of_them(tmp_path, gateway):
     gateway("edge")
     nodes = replace(real("edge"), cores=2, clock=1e9), Node("uav", "uav", "device")

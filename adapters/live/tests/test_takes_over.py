@@ -11,6 +11,8 @@ import cosim
 from cosim.talk import keys
 from tests.ports import free_port
 
+pytestmark = pytest.mark.clock
+
 
 def scenario(folder, port, share="100 %", missing="wait", leave="[]", pacing="real-time"):
     block = f"offload: {{detection: {{share: {share}}}}}"

@@ -263,6 +263,7 @@ def test_links_without_a_rate_are_not_probed():
             message.command(message.probes(SESSION, 1, {("a", "b", "w"): rate}))
 
 
+@pytest.mark.clock
 def test_probes_are_made_by_the_sidecars(service, sidecars, client):
     sidecar = sidecars("a"), sidecars("b")
     for one in sidecar:

@@ -103,6 +103,7 @@ def test_a_call_sends_all_bytes_and_tells_every_time(service):
     assert json.loads(answer.output)["result"] == 5000
 
 
+@pytest.mark.clock
 def test_calls_wait_in_line_and_are_refused_beyond_it(service):
     answers = []
 
@@ -143,6 +144,7 @@ def test_what_is_not_called(service, fields, networks, said):
         work.call(task(service, **fields), 1e9, networks, time.monotonic() + 60)
 
 
+@pytest.mark.clock
 def test_a_call_that_takes_too_long_has_timed_out(service):
     result = do(task(service, size=600, limit=0.1), 1e9, "", LOOPBACK)
     assert (result["status"], result["uploaded"]) == ("timeout", None)
