@@ -59,7 +59,7 @@ def test_an_agent_is_beside_the_autopilot_and_both_end_together(tmp_path):
             assert time.monotonic() < end
         pair.terminate()
         assert pair.wait(PATIENCE) == 0
-        assert psutil.wait_procs(found.values(), 5.0)[1] == []
+        assert psutil.wait_procs(found.values(), PATIENCE)[1] == []
     finally:
         left = psutil.Process(pair.pid).children(recursive=True) if pair.poll() is None else []
         for process in (pair, *left):
