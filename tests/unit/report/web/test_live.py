@@ -96,12 +96,20 @@ def source(publisher):
 
 
 def publish(publisher, source, tick, count=3):
-    """Publishes until the source has seen it."""
+    """Publish once, to a source that listens, and wait until it has seen that."""
+    shown(source, lambda: publisher.publish(tick, tick * 0.5, cars(tick * 0.5, count), state(tick * 0.5)))
+
+
+def shown(source, send):
+    """What the source shows after `send` has published; it says whether anybody listened."""
     serial, deadline = source.serial, time.monotonic() + LIMIT
-    while source.serial == serial:
-        publisher.publish(tick, tick * 0.5, cars(tick * 0.5, count), state(tick * 0.5))
+    while not send():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+    while source.serial == serial:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return unpack(source.frame(None, -1))
 
 
 def test_before_the_first_frame_the_page_waits(source):
@@ -147,12 +155,8 @@ def test_two_adapters_that_write_a_signal_do_not_hide_each_other(publisher, sour
 
 def test_an_ended_run_keeps_its_last_places(publisher, source):
     publish(publisher, source, 4)
-    serial, deadline = source.serial, time.monotonic() + LIMIT
-    while source.serial == serial:
-        publisher.publish(5, 2.5, [], lambda: {**state(2.5)(), "ended": "complete"})
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    header, columns = unpack(source.frame(None, -1))
+    ended = {**state(2.5)(), "ended": "complete"}
+    header, columns = shown(source, lambda: publisher.publish(5, 2.5, [], lambda: ended))
     assert header["state"]["ended"] == "complete"
     assert len(columns["m.node"]) == 3
 
@@ -163,12 +167,8 @@ def test_seconds_in_which_the_emulation_is_in_doubt_are_told_at_once(publisher, 
     def reported(tick, *row):
         columns = {name: np.array([value]) for name, value in zip(names, row, strict=True)}
         frame = Frame("emulation", tick * 0.5, np.array([0], np.int32), columns)
-        serial, deadline = source.serial, time.monotonic() + LIMIT
-        while source.serial == serial:
-            publisher.publish(tick, tick * 0.5, [frame], state(tick * 0.5))
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        return unpack(source.frame(None, -1))[0]["state"].get("emulation")
+        header, _ = shown(source, lambda: publisher.publish(tick, tick * 0.5, [frame], state(tick * 0.5)))
+        return header["state"].get("emulation")
 
     assert reported(1, 0, math.nan, 0.001, 0, 0, 0) is None
     assert reported(2, 1, 0.5, 0.3, 1, 0, 0)["at"] == [0.5]
