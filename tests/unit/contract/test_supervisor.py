@@ -15,22 +15,22 @@ from cosim.contract.supervisor import Network, Supervisor, agent
 PATIENCE = 60.0  # s
 PROGRAM = """
 import signal, sys, time
-with open(sys.argv[1], "a") as file:
-    file.write("program\\n")
 def leave(*_):
     open(sys.argv[1], "a").write("program left\\n")
     sys.exit(0)
 signal.signal(signal.SIGTERM, leave)
+with open(sys.argv[1], "a") as file:
+    file.write("program\\n")
 time.sleep(60)
 """
 AGENT = """
 import os, signal, sys, time
-with open(sys.argv[1], "a") as file:
-    file.write(os.environ["COSIM_FORWARD"] + "\\n")
 def leave(*_):
     open(sys.argv[1], "a").write("agent left\\n")
     sys.exit(0)
 signal.signal(signal.SIGTERM, leave)
+with open(sys.argv[1], "a") as file:
+    file.write(os.environ["COSIM_FORWARD"] + "\\n")
 time.sleep(float(sys.argv[2]))
 sys.exit(1)
 """
@@ -91,9 +91,10 @@ def test_an_agent_that_ends_is_started_again_and_the_program_goes_on(tmp_path):
 
 @pytest.mark.parametrize("code", [0, 3])
 def test_a_supervisor_ends_with_its_program(tmp_path, code):
-    program = f"import time; time.sleep(0.5); raise SystemExit({code})"
-    running = Running(tmp_path / "log", [sys.executable, "-c", program])
-    eventually(lambda: "where" in running.lines)
+    log = tmp_path / "log"
+    log.touch()
+    program = f"import sys, time\nwhile not open(sys.argv[1]).read(): time.sleep(0.02)\nsys.exit({code})"
+    running = Running(log, [sys.executable, "-c", program, str(log)])
     assert running.ended() == (code or 1)
     assert running.lines[-1] == "agent left"
 
