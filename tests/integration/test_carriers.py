@@ -54,18 +54,21 @@ def serving(spaces, tmp_path, options, kernel, **more):
     own = {**os.environ, "PYTHONPATH": str(ROOT)}
     program = [sys.executable, "-m", "cosim.testbed.emulation.service"]
     service = subprocess.Popen([*program, *command], stdout=subprocess.PIPE, env=own)
-    said = json.loads(service.stdout.readline())
-    for node in NODES:
-        given = {"COSIM_NODE": node.node, "COSIM_SOCKET": str(tmp_path / "s"), "COSIM_KERNEL": kernel, **more}
-        given["COSIM_INTERFACES"] = " ".join(i.text for i in node.interfaces)
-        given["COSIM_NEIGHBOURS"] = " ".join(f"{i.address},{i.mac}" for other in NODES for i in other.interfaces)
-        spaces.start(node.node, [sys.executable, "-m", "cosim.testbed.emulation.sidecar"], env={**own, **given})
-    with Client(said["commands"], said["reports"]) as made:
-        made.await_ports({(node.node, i.name) for node in NODES for i in node.interfaces})
-        yield made
-    service.terminate()
-    assert service.wait(60) == 0
-    service.stdout.close()
+    try:
+        said = json.loads(service.stdout.readline())
+        for node in NODES:
+            given = {"COSIM_NODE": node.node, "COSIM_SOCKET": str(tmp_path / "s"), "COSIM_KERNEL": kernel, **more}
+            given["COSIM_INTERFACES"] = " ".join(i.text for i in node.interfaces)
+            given["COSIM_NEIGHBOURS"] = " ".join(f"{i.address},{i.mac}" for other in NODES for i in other.interfaces)
+            spaces.start(node.node, [sys.executable, "-m", "cosim.testbed.emulation.sidecar"], env={**own, **given})
+        with Client(said["commands"], said["reports"]) as made:
+            made.await_ports({(node.node, i.name) for node in NODES for i in node.interfaces})
+            yield made
+        service.terminate()
+        assert service.wait(60) == 0
+    finally:
+        service.kill()
+        service.communicate()
 
 
 @pytest.fixture
