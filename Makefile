@@ -39,7 +39,7 @@ test: $(DEV)  ## Lint, types and the test suite
 	[ $$tests = 0 ] && [ $$types = 0 ]
 
 slow: $(DEV)  ## Tests that take more than two seconds of a processor
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "slow and not chaos and not clients" $(PYTEST)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup --timeout 900 -m "slow and not chaos and not clients" $(PYTEST)
 
 chaos: $(DEV)  ## Tests that kill, hang and starve processes
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m chaos $(PYTEST)
@@ -48,9 +48,9 @@ clients: $(DEV)  ## MAVLink clients of others fly our vehicles; makes their envi
 	COSIM_CLIENTS=1 $(BIN)/python -m pytest -n 3 -m clients tests/clients $(PYTEST)
 
 # Containers, namespaces and clients are one group each, on a worker of its own; the other two compute while these
-# wait for the clock.
+# wait for the clock, and give way to them: their patience is longer.
 long: $(DEV)  ## The slow and the chaos suites and the clients of others side by side
-	COSIM_CLIENTS=1 $(BIN)/python -m pytest -n 5 --dist loadgroup -m "slow or chaos or clients" $(PYTEST)
+	COSIM_CLIENTS=1 $(BIN)/python -m pytest -n 5 --dist loadgroup --timeout 900 -m "slow or chaos or clients" $(PYTEST)
 
 lint: $(DEV)
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -101,7 +101,7 @@ def _outputs(source: str, where: str, names: dict[str, Any]) -> list[dict[str, A
     if commands and all(commands):
         for line in source.splitlines():
             command = [sys.executable, "-c", _MAIN, *shlex.split(line.removeprefix(_COMMAND))]
-            done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=200)
+            done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=900)
             written.write(done.stdout)
     else:
         body = ast.parse(source, where)
