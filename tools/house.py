@@ -33,8 +33,8 @@ LIMITS = {
     "arrows": 71,
     "circles of rooms": 0,
     "circles of modules": 0,
-    "lines of the core": 104_551,
-    "lines": 149_062,
+    "lines of the core": 104_710,
+    "lines": 149_253,
     "class names with several homes": 10,
 }
 
