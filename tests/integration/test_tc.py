@@ -182,7 +182,7 @@ def test_small_changes_send_nothing(wire, backend):
 rates = st.one_of(st.just(0.0), st.floats(1e5, 1e9))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=30)
 @given(st.lists(st.dictionaries(st.sampled_from("bc"), rates), min_size=1, max_size=8))
 def test_whatever_is_set_the_kernel_has(wire, backend, steps):
     last = {}

@@ -95,7 +95,7 @@ recordings = st.dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(recordings, st.randoms(use_true_random=False), st.booleans(), st.sampled_from([None, "3 s"]))
 def test_every_format_and_every_order_give_equal_frames(tmp_path, recording, random, interpolate, gap):
     rows = [(time, name, *values) for (time, name), values in sorted(recording.items())]

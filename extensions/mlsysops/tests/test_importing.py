@@ -322,7 +322,7 @@ KINDS = (
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.sampled_from(KINDS), trees), max_size=4), st.booleans())
 def test_any_tree_is_imported_and_passes_the_checks(tmp_path, bodies, validated):
     documents = [NODE]
@@ -335,7 +335,7 @@ def test_any_tree_is_imported_and_passes_the_checks(tmp_path, bodies, validated)
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.one_of(st.text(max_size=200), st.text(alphabet="{}[]:,-&*!|>'\"%@`# \nMLSysOpsNodename\t", max_size=120)))
 @example("&a [*a]")
 @example("[" * 2000)

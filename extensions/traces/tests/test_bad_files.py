@@ -42,7 +42,7 @@ GOOD = {
     "surf": "id,submission_time,duration,cpu_count,cpu_capacity\n2,5000,600000,2,1000\n",
 }
 CELLS = st.sampled_from(["", "x", "-1", "nan", "inf", "1e999", "9" * 30, "é", '"', ",", ";", "\t", "\n", "\x00", "0x1"])
-often = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+often = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def refused_by_name_or_read(reader, path):

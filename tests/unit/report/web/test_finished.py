@@ -56,7 +56,7 @@ def test_the_scene_is_the_plans_and_knows_the_members(source):
     assert "run.lag" not in names
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=20)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=20)
 @given(at=st.floats(-1.0, 30.0))
 def test_a_moment_shows_the_last_values_until_then(source, tables, at):
     header, columns = unpack(source.frame(at, 3))
