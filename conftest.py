@@ -4,6 +4,7 @@
 may not skip for; continuous integration sets it, so that a green run means that they have run. `COSIM_SKIPS=FILE`
 names the file that lists what was skipped; `pytest @FILE` runs that, and FILE.json has the reasons as well.
 `COSIM_UNTIL=TIME` skips what has not begun by then, in seconds since 1970: a slow machine ends in time, too.
+`COSIM_RERUNS=N` tries each test that fails N times more.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ _LONGEST = (
 _REAL = ("docker", "netns", "clients")  # the marks of what runs outside of the tests' process, at the clock's pace
 _FOLLOWS_CLOCK = (*_REAL, "browser", "clock")  # the marks of what is late on a busy machine
 _NICENESS = os.getpriority(os.PRIO_PROCESS, 0)
+_RERUNS = int(os.environ.get("COSIM_RERUNS") or 0)
 _UNTIL = float(os.environ.get("COSIM_UNTIL", "inf"))
 if "PYTEST_XDIST_WORKER" in os.environ:  # what a test starts has begun in time
     os.environ.pop("COSIM_UNTIL", None)
@@ -194,9 +196,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if marker in used
     }
     for item in items:
-        if _has(item, *_FOLLOWS_CLOCK):
-            # What is wrong fails three times.
-            item.add_marker(pytest.mark.flaky(reruns=2))
+        if reruns := 2 if _has(item, *_FOLLOWS_CLOCK) else _RERUNS:  # what is wrong fails each time
+            item.add_marker(pytest.mark.flaky(reruns=reruns))
         group = _together(item)
         if group and not _has(item, "xdist_group"):
             item.add_marker(pytest.mark.xdist_group(group))

@@ -40,7 +40,8 @@ def suite(tmp_path):
     (tmp_path / "test_whole.py").write_text(WHOLE)
 
     def run(*words, **environment):
-        own = {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}", "COSIM_SKIPS": "", "COSIM_REQUIRE": "", **environment}
+        unset = dict.fromkeys(("COSIM_SKIPS", "COSIM_REQUIRE", "COSIM_RERUNS"), "")
+        own = {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}", **unset, **environment}
         command = [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "-p", "no:cacheprovider", *words]
         return subprocess.run(command, cwd=tmp_path, env={**os.environ, **own}, capture_output=True, text=True)
 
@@ -65,3 +66,9 @@ def test_what_has_not_begun_in_time_is_skipped(suite):
     done = suite("-rs", COSIM_UNTIL="1")
     assert "no time is left" in done.stdout
     assert "passed" not in done.stdout
+
+
+def test_what_fails_is_tried_again_as_often_as_is_asked(suite, tmp_path):
+    (tmp_path / "test_due.py").write_text("tries = []\ndef test_it():\n    assert tries.append(1) or tries == [1, 1]\n")
+    assert "\n1 failed" in suite("test_due.py").stdout
+    assert "\n1 passed, 1 rerun" in suite("test_due.py", COSIM_RERUNS="1").stdout
