@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cosim.twin.judgement.judge import corrected, judge, of_case, others, worst
-from cosim.twin.judgement.subject import RECORDING, Judged, JudgedStatistic
+from cosim.twin.judgement.subject import RECORDING, SURE, Judged, JudgedStatistic
 from cosim.twin.judgement.table import ORDERLY
 from cosim.twin.problem import Case, Floats
 
@@ -30,9 +31,7 @@ class Verdicts:
 
 def verdict(cases: Sequence[tuple[Case, str]], draws: Floats, seeds: Sequence[int]) -> Verdicts:
     """The verdicts on parts of the data, by simulations with `draws` (n, d), each under a seed of its own."""
-    parts: list[tuple[Judged, Floats]] = []
-    rows: list[JudgedStatistic] = []
-    counts: dict[str, int] = {}
+    parts, rows, counts = list[tuple[Judged, Floats]](), list[JudgedStatistic](), dict[str, int]()
     for case, part in cases:
         judged = case.judged or of_case(case)
         if judged.subjects:
@@ -42,21 +41,21 @@ def verdict(cases: Sequence[tuple[Case, str]], draws: Floats, seeds: Sequence[in
     durations = {name for case, _ in cases for name, one in case.observed.items() if one.unit == "s"}
     rows = corrected([*rows, *others(parts, draws)])
     found = tuple(one for one in rows if one.odd)
-    lies = [one for one in found if one.check == RECORDING.name and one.matters]
-    lie = min(lies, key=lambda one: one.others, default=None)  # without it the rest agree best
     words = [one for one in found if one.check != RECORDING.name]
-    if lie is not None:  # what is bent by it says nothing of the others
+    lie, lies = None, [one for one in found if one.check == RECORDING.name and one.matters]
+    if lies:  # the one without which the rest agree, though they may predict too little of it to say how far it is off
+        level = (one for one in rows if one.check == RECORDING.name)
+        lie = min(level, key=lambda one: (one.others >= SURE**2, one not in lies, one.others))
+        lie = lie if lie in lies else replace(lie, effect=math.nan, adjusted=min(one.adjusted for one in lies))
         words = [one for one in words if one.subject.recording == lie.subject.recording]
     fitted = [one for one in found if one.part == "fit" and one.remedy != ORDERLY]
     return Verdicts(
-        found,
-        tuple(worst(words, _REPORTED)),
-        lie,
+        found, tuple(worst(words, _REPORTED)), lie,
         sum(one.law and one.matters and one.subject.signal in durations for one in fitted),
         max((abs(one.deviations) for one in fitted), default=0.0),
         max((counts.get(one.subject.signal, 0) for one in fitted if one.law), default=0),
         min((one.adjusted for one in rows if one.matters), default=1.0),
-    )
+    )  # fmt: skip
 
 
 def sentence(lie: JudgedStatistic, cases: Sequence[tuple[Case, str]]) -> str:
@@ -65,7 +64,9 @@ def sentence(lie: JudgedStatistic, cases: Sequence[tuple[Case, str]]) -> str:
     names = dict.fromkeys(s.recording for case, _ in cases for s in (case.judged or of_case(case)).subjects)
     way = (("faster", "slower") if units[lie.subject.signal] == "s" else ("lower", "higher"))[lie.effect > 0.0]
     rest = " and ".join(f"'{one}'" for one in names if one != lie.subject.recording)
+    why = f"it is {abs(lie.effect):.0%} {way} than {rest} predict"
+    why = f"without it the model makes {rest}" if math.isnan(lie.effect) else why
     return (
-        f"recording '{lie.subject.recording}' does not fit: it is {abs(lie.effect):.0%} {way} than {rest} predict "
-        f"(p {max(lie.adjusted, 1e-99):.0e}), and fitted values lie between: {lie.remedy}"
+        f"recording '{lie.subject.recording}' does not fit: {why} (p {max(lie.adjusted, 1e-99):.0e}), "
+        f"and fitted values lie between: {lie.remedy}"
     )

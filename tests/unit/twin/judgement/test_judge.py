@@ -12,6 +12,7 @@ from cosim.twin.judgement.judge import _left_over, chance, corrected, judge, of_
 from cosim.twin.judgement.pairs import pairs
 from cosim.twin.judgement.subject import RECORDING, Judged, JudgedStatistic, Subject
 from cosim.twin.judgement.table import ORDERLY, TABLE, WARM, figures
+from cosim.twin.judgement.verdict import sentence, verdict
 from cosim.twin.problem import Case, MeasuredSignal
 
 COUNT, SERVICE = 400, 0.1
@@ -138,6 +139,29 @@ def test_the_recording_that_does_not_fit_is_named_with_its_size():
     assert lie.effect == pytest.approx(0.46, abs=0.12)
     assert lie.others < 2.0  # the others agree with one another
     assert all(one.others > 5.0 for one in found if one.subject.recording != "mid")
+
+
+def test_a_recording_with_another_law_is_the_one_that_lies_though_its_mean_is_right():
+    """Its quantiles bend what is predicted of the others: they are off, and agree only without it."""
+    random = np.random.default_rng(0)
+
+    def rows(mean, spreads):
+        return np.stack([figures(Course(mean * random.lognormal(-0.5 * s * s, s, 300))) for s in spreads])
+
+    subjects = tuple(Subject(f"{name} response", name) for name in ("low", "mid", "high"))
+    measured = {one.signal: MeasuredSignal(np.ones(1), "s") for one in subjects}
+    draws, said = random.normal(1.0, 0.2, (300, 1)), {0.5: [], 1.0: []}
+    for spread in [*said] * 6:
+        judged = Judged(subjects, rows(1.0, (0.5, spread, 0.5)), lambda draw, _: rows(draw[0], (0.5, 0.5, 0.5)))
+        case = Case(measured, lambda *_: {}, judged=judged)
+        found = verdict([(case, "fit")], draws, range(300))
+        if found.lie is not None:
+            said[spread].append(sentence(found.lie, [(case, "fit")]))
+            assert {one.subject.recording for one in found.words} == {"mid"}
+    assert said[0.5] == []
+    assert len(said[1.0]) > 3
+    assert all(text.startswith("recording 'mid' does not fit: ") for text in said[1.0])
+    assert any(": without it the model makes 'low' and 'high' (p " in text for text in said[1.0])
 
 
 def test_the_node_that_does_not_fit_the_others_is_named_with_its_size():
