@@ -510,7 +510,7 @@ class _Session:
 
     def _room(self, stage: str, share: float) -> int:
         """Runs that a stage may make: a share of those left, or of those that the time left allows."""
-        kept = 8 * self.replicates  # for the choice between points and the judgement
+        kept = self.replicates * (3 * len(self.cases) if stage == "doubt" else 8)  # for choosing a point, the judgement
         left = self.budget.seconds - self.runs.journal.clock()
         if stage == "posterior" and not self.problem.deterministic:  # for the checks of the model
             checks = self._simulations() * len(self.cases)
