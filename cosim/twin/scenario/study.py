@@ -261,11 +261,11 @@ class _Side:
         cost = (time.process_time() - begun) / 4
         self._unpair(found, other)
         random = np.random.default_rng(np.random.SeedSequence([7, len(self._space)]))
-        some = np.concatenate([self._space.units(start), self._space.sample(_POINTS - 1, random)])
-        values = self._space.values(some)
+        values = self._space.values(np.concatenate([self._space.units(start), self._space.sample(_POINTS - 1, random)]))
         courses = checking.courses(self.recording)
         if courses:
-            answered = self.simulator(values, 1, courses)
+            made = [self.simulator(one[None], seed, courses) for seed, one in enumerate(values, 1)]
+            answered = {name: np.concatenate([one[name] for one in made]) for name in courses}
             self.recording.warnings += checking.still(self.recording, courses, answered)
             for name, kinds in checking.usual(courses, answered).items():
                 self.recording.excuse(name, kinds)
