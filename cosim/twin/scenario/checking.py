@@ -122,8 +122,8 @@ def usual(pairs: Pairs, simulated: Mapping[str, Floats]) -> dict[str, frozenset[
             for kind in ("outliers", "stuck", "steps", "limit")
             if sum(kind in one for one in found) >= (1.0 if kind in ("outliers", "limit") else PART * len(rows))
         }
-        longest = ALONE * max(float(row.max() / np.median(row)) for row in rows)
-        if values.min() > 0.0 and far(values, OUTLIER).sum() == 1 and values.max() <= longest * np.median(values):
+        near = (values.max() * np.median(row) <= ALONE * row.max() * np.median(values) for row in rows)
+        if values.min() > 0.0 and far(values, OUTLIER).sum() == 1 and any(near):
             often.add("outliers")  # a single one is the end of a long tail where simulations reach nearly as far
         if values.max() > ALONE * max(float(row.max()) for row in rows):
             often.discard("outliers")
