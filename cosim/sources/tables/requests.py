@@ -89,8 +89,8 @@ def requests(path: Path) -> RequestTable:
     kept = known & (ends >= begin.seconds)
     kept &= ~failures(table, "requests", findings)
     if kept.sum() < LEAST:
-        text = f"{int(kept.sum())} requests have two times of which the second is not earlier; {LEAST} are needed"
-        taken += "".join(f"; {finding.message}" for finding in findings)
+        text = f"{int(kept.sum())} requests have an answer that does not come before them; {LEAST} are needed"
+        taken += f": are they in one unit?{''.join(f' {finding.message}.' for finding in findings)}"
         raise ScenarioError(Problem(text, file=path, hint=taken))
     notes = [*table.left_out, *(finding.message for finding in findings)]
     if early := int((known & (ends < begin.seconds)).sum()):

@@ -205,7 +205,7 @@ def test_tables_that_tell_nothing_are_refused(tmp_path):
     times = np.arange(50.0)
     with pytest.raises(ScenarioError, match="no column is called"):
         requests(table(tmp_path / "a.csv", times, times + 0.1, ("from", "to")))
-    with pytest.raises(ScenarioError, match="0 requests have two times"):
+    with pytest.raises(ScenarioError, match="0 requests have an answer"):
         requests(table(tmp_path / "b.csv", times, times - 0.1))
     paths = [
         table(tmp_path / f"{k}.csv", rate * times, rate * times + 0.1) for k, rate in enumerate((1, 1.01, 1.02, 1))
