@@ -479,7 +479,7 @@ REQUESTS = {
     "a drift": _mid(asked(lambda a, b: (a, b * np.linspace(0.6, 1.6, len(b)))), r"'mid [^\n]*drifts"),
     "a block is missing": _mid(lambda rows: [rows[0], *rows[1:250], *rows[330:]], r"mid[^\n]*(rows are missing|gap)"),
     "shifted": _mid(asked(lambda a, b: (a, np.roll(b, 3))), r"'mid [^\n]*which response belongs to which"),
-    "text": _mid(lambda rows: [*rows[:50], [rows[50][0], "err"], *rows[51:]], r"not numbers|not a number|no number"),
+    "text": _mid(lambda rows: [*rows[:50], [rows[50][0], "err"], *rows[51:]], r"n(o|ot|ot a) (number|times)"),
     "a copy": Fault({}, r"one is a copy", 2, copies={"mid.csv": "low.csv"}),
     "half of the rows": _mid(lambda rows: [rows[0], *rows[1::2]], SPARSE),
 }  # fmt: skip
