@@ -353,10 +353,10 @@ def two_of_four(values, seed):
     return waits(whole, seed)
 
 
-@pytest.mark.parametrize(("least", "told"), [
+@pytest.mark.parametrize(("least", "reported"), [
     ((0.009,), 0), ((0.5,), 0), ((0.02, 0.002), 0), ((0.02, 0.0002), 1),
 ])  # fmt: skip
-def test_few_simulations_that_are_silent_near_the_level_have_a_second_look(monkeypatch, least, told):
+def test_few_simulations_with_nothing_to_report_near_the_level_are_followed_by_more(monkeypatch, least, reported):
     looks = []
 
     def looked(cases, draws, seeds):
@@ -368,7 +368,7 @@ def test_few_simulations_that_are_silent_near_the_level_have_a_second_look(monke
     assert len(looks) == len(least)
     assert looks[-1] >= 2 * looks[0] or len(looks) == 1
     assert 2 * looks[-1] <= 700
-    assert f"look {told}" in answer.warnings
+    assert f"look {reported}" in answer.warnings
 
 
 def test_a_budget_that_is_too_small_says_what_it_needs():
