@@ -40,10 +40,10 @@ from tests.environments import PROJECT, package
 # not looked before. A failing example is told as it was found: to look for its smallest form takes minutes at some
 # tests, `HYPOTHESIS_PROFILE=shrink pytest TEST` does.
 as_found = tuple(phase for phase in Phase if phase not in (Phase.shrink, Phase.explain))
-by_clock = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("repeatable", derandomize=True, phases=as_found, **by_clock)
-settings.register_profile("shrink", derandomize=True, **by_clock)
-settings.register_profile("explore", max_examples=1000, **by_clock)
+untimed = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("repeatable", derandomize=True, phases=as_found, **untimed)
+settings.register_profile("shrink", derandomize=True, **untimed)
+settings.register_profile("explore", max_examples=1000, **untimed)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 # The tree of all verbs is the same at every call of a `CliRunner`, and takes longer to make than most commands.

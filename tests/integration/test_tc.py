@@ -11,13 +11,14 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ProtocolError, SetupError
 from cosim.contract.link import DOWN, TOLERANCE, LinkState
 from cosim.testbed.emulation import netns
 from cosim.testbed.emulation.tc import TcBackend, probe_netem
+from tests.examples import WITH_FIXTURES
 
 pytestmark = pytest.mark.netns
 
@@ -182,7 +183,7 @@ def test_small_changes_send_nothing(wire, backend):
 rates = st.one_of(st.just(0.0), st.floats(1e5, 1e9))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=30)
+@settings(WITH_FIXTURES, max_examples=30)
 @given(st.lists(st.dictionaries(st.sampled_from("bc"), rates), min_size=1, max_size=8))
 def test_whatever_is_set_the_kernel_has(wire, backend, steps):
     last = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cosim.adapters.replay import ADAPTER
@@ -24,6 +24,7 @@ from cosim.contract.entities import Fleet, Geo, Node, Scene
 from cosim.contract.errors import ScenarioError
 from cosim.contract.frame import fault
 from cosim.contract.signals import CATALOGUE, VEHICLE_MODE
+from tests.examples import WITH_FIXTURES
 
 ROOT = Path(__file__).resolve().parents[3]
 UAV = ROOT.parent / "shared" / "data" / "uav"
@@ -174,7 +175,7 @@ def test_a_log_that_was_written_anew_after_a_crash_goes_on_behind_the_cut():
 
 
 @given(st.integers(0, len(flight()) - 1))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(WITH_FIXTURES, max_examples=60)
 def test_a_log_that_is_cut_off_has_the_rows_before_or_is_refused(tmp_path, length):
     path = tmp_path / "a.ulg"
     path.write_bytes(flight()[:length])
@@ -187,7 +188,7 @@ def test_a_log_that_is_cut_off_has_the_rows_before_or_is_refused(tmp_path, lengt
 
 
 @given(st.integers(0, len(flight()) - 1), st.binary(min_size=1, max_size=40))
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(WITH_FIXTURES, max_examples=150)
 def test_a_log_with_any_bytes_changed_is_read_or_refused(tmp_path, where, noise):
     data = flight()
     assume(where + len(noise) <= len(data))
@@ -392,7 +393,7 @@ def test_a_second_battery_of_a_log_is_not_passed_over_in_silence(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.tlog", "a.bin"])
 @given(data=st.binary(max_size=300))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(WITH_FIXTURES, max_examples=30)
 def test_what_is_no_mavlink_log_is_refused(tmp_path, name, data):
     pytest.importorskip("pymavlink")
     path = tmp_path / name

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 from typer.testing import CliRunner
@@ -28,6 +28,7 @@ from cosim.contract.signals import MOBILITY
 from cosim.results.session import run_plan
 from cosim.scenario.plan.compile import plan_of
 from cosim.scenario.plan.estimate import estimate
+from tests.examples import WITH_FIXTURES
 
 TEMPLATE = Node("cars", "vehicle", "device")
 
@@ -95,7 +96,7 @@ recordings = st.dictionaries(
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(WITH_FIXTURES, max_examples=40)
 @given(recordings, st.randoms(use_true_random=False), st.booleans(), st.sampled_from([None, "3 s"]))
 def test_every_format_and_every_order_give_equal_frames(tmp_path, recording, random, interpolate, gap):
     rows = [(time, name, *values) for (time, name), values in sorted(recording.items())]

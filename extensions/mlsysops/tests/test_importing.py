@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -20,6 +20,7 @@ from cosim.scenario.plan.compile import plan_of
 from cosim.sources.importing.document import plain_name
 from cosim.sources.importing.write import write_scenario
 from cosim.testbed.launch.programs import programs
+from tests.examples import WITH_FIXTURES
 from tests.forked import cosim
 
 # of our own making, in the shapes that the framework's own files have
@@ -322,7 +323,7 @@ KINDS = (
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(WITH_FIXTURES, max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from(KINDS), trees), max_size=4), st.booleans())
 def test_any_tree_is_imported_and_passes_the_checks(tmp_path, bodies, validated):
     documents = [NODE]
@@ -335,7 +336,7 @@ def test_any_tree_is_imported_and_passes_the_checks(tmp_path, bodies, validated)
 
 
 @pytest.mark.slow
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(WITH_FIXTURES, max_examples=40)
 @given(st.one_of(st.text(max_size=200), st.text(alphabet="{}[]:,-&*!|>'\"%@`# \nMLSysOpsNodename\t", max_size=120)))
 @example("&a [*a]")
 @example("[" * 2000)

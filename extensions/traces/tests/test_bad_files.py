@@ -4,12 +4,13 @@ import gzip
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosim.contract.errors import ScenarioError
 from cosim.extensions.traces import TaskTrace, UtilisationTraces, alibaba, azure, bitbrains, google, planetlab, surf
 from cosim.extensions.traces.table import TraceColumn, blocks
+from tests.examples import WITH_FIXTURES
 
 READERS = {
     "planetlab": planetlab.read,
@@ -42,7 +43,7 @@ GOOD = {
     "surf": "id,submission_time,duration,cpu_count,cpu_capacity\n2,5000,600000,2,1000\n",
 }
 CELLS = st.sampled_from(["", "x", "-1", "nan", "inf", "1e999", "9" * 30, "é", '"', ",", ";", "\t", "\n", "\x00", "0x1"])
-often = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+often = settings(WITH_FIXTURES, max_examples=40)
 
 
 def refused_by_name_or_read(reader, path):

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("httpx2")
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
@@ -24,6 +24,7 @@ from cosim.results.folder import RunFolder
 from cosim.results.session import run_plan
 from cosim.scenario.load import load as load_scenario
 from cosim.scenario.plan.compile import compile_plan
+from tests.examples import WITH_FIXTURES
 from tests.unit.report.web.wire import unpack
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -56,7 +57,7 @@ def test_the_scene_is_the_plans_and_knows_the_members(source):
     assert "run.lag" not in names
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=20)
+@settings(WITH_FIXTURES, max_examples=20)
 @given(at=st.floats(-1.0, 30.0))
 def test_a_moment_shows_the_last_values_until_then(source, tables, at):
     header, columns = unpack(source.frame(at, 3))
